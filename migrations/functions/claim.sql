@@ -1,0 +1,173 @@
+-- Claim available jobs of known kinds for one process: all its queues in one call, each up to its free capacity.
+--   p_worker   the process
+--   p_kinds    kinds it has handlers for
+--   p_queues   its queues; p_wants: the free capacity of each
+--   p_afters   four cursors a queue, one a priority: claims start beyond them (a hint; any value is safe)
+--   p_skips    four masks a queue: bit g set leaves segment g out for that lane, unless it is the current one
+--   p_found_queues (place in p_queues, from 1), p_found_priorities, p_found_segments, p_found_seqs
+--              rows that a look found behind the cursor: claimed by seq before anything else of their lane
+-- Inside a queue priority is strict, then found rows, then older segments first, then seq. Queues that are paused are
+-- passed by. Rows that somebody has locked are passed by: a look finds them should they stay available.
+-- Index: dispatch of each segment, all keys inside the lateral. Locks the rows it claims, in dispatch order; waits for none.
+-- Every batch is listed in awa.active_claims by the statement that claims it.
+do $install$
+declare
+    branch constant text := $branch$
+        when @segment then
+            return query
+            with claimed as (
+                update awa.jobs_hot_@segment as job
+                   set state = 'running',
+                       attempt = (job.attempt + 1)::smallint,
+                       run_lease = job.run_lease + 1,
+                       attempted_at = now(),
+                       attempted_by = p_worker,
+                       deadline_at = now() + job.timeout
+                 where job.state = 'available'
+                   and job.ctid = any (array(
+                       select chosen.tuple
+                         from unnest(priorities, afters) as lane (priority, after)
+                        cross join lateral (
+                              select late.tuple
+                                from unnest(found_priorities, found_seqs) as found (priority, seq)
+                               cross join lateral (
+                                     select waiting.ctid as tuple
+                                       from awa.jobs_hot_@segment as waiting
+                                      where waiting.queue = this_queue
+                                        and waiting.priority = found.priority
+                                        and waiting.seq = found.seq
+                                        and waiting.state = 'available'
+                                        for update skip locked
+                               ) as late
+                               where found.priority = lane.priority
+                              union all
+                              select ahead.tuple
+                                from (select waiting.ctid as tuple
+                                        from awa.jobs_hot_@segment as waiting
+                                       where waiting.queue = this_queue
+                                         and waiting.priority = lane.priority
+                                         and waiting.seq > lane.after
+                                         and waiting.state = 'available'
+                                         and waiting.kind = any (p_kinds)
+                                       order by waiting.seq
+                                       limit want
+                                         for update skip locked) as ahead
+                        ) as chosen
+                        limit want))
+                returning job.*, job.ctid as tuple
+            ),
+            listed as (
+                insert into awa.active_claims (part, segment, worker, deadline_at, job_ids, run_leases)
+                select part, @segment::smallint, p_worker, min(claimed.deadline_at),
+                       array_agg(claimed.id), array_agg(claimed.run_lease)
+                  from claimed
+                having count(*) > 0
+            )
+            select claimed.id, claimed.run_lease, claimed.segment, claimed.tuple::text, claimed.seq, claimed.priority,
+                   claimed.queue, claimed.kind, claimed.attempt, claimed.max_attempts, claimed.snoozes,
+                   claimed.args::text, claimed.metadata, claimed.tags, claimed.trace_context, claimed.progress,
+                   claimed.created_at, claimed.run_at, claimed.attempted_at, claimed.deadline_at,
+                   extract(epoch from claimed.timeout)::double precision
+              from claimed;$branch$;
+    branches text;
+begin
+    select string_agg(replace(branch, '@segment', segment::text), '' order by segment)
+      into branches
+      from generate_series(0, 7) as segment;
+    execute replace($function$
+create or replace function awa.claim(
+    p_worker uuid,
+    p_kinds text[],
+    p_queues text[],
+    p_wants integer[],
+    p_afters bigint[],
+    p_skips smallint[],
+    p_found_queues integer[],
+    p_found_priorities smallint[],
+    p_found_segments smallint[],
+    p_found_seqs bigint[]
+)
+    returns table (
+        id bigint,
+        run_lease bigint,
+        segment smallint,
+        tuple text,
+        seq bigint,
+        priority smallint,
+        queue text,
+        kind text,
+        attempt smallint,
+        max_attempts smallint,
+        snoozes integer,
+        args text,
+        metadata jsonb,
+        tags text[],
+        trace_context text,
+        progress jsonb,
+        created_at timestamptz,
+        run_at timestamptz,
+        attempted_at timestamptz,
+        deadline_at timestamptz,
+        timeout_seconds double precision
+    )
+    language plpgsql
+    set search_path = pg_catalog
+    set plan_cache_mode = force_generic_plan
+    set enable_seqscan = off
+    set enable_bitmapscan = off
+    set enable_hashjoin = off
+    set enable_mergejoin = off
+    set jit = off
+as $claim$
+#variable_conflict use_column
+declare
+    ring             awa.ring;
+    part             smallint;
+    newest           integer;
+    step             record;
+    this_queue       text;
+    want             integer;
+    got              integer;
+    priorities       smallint[];
+    afters           bigint[];
+    found_priorities smallint[];
+    found_seqs       bigint[];
+begin
+    select live.* into ring from awa.ring as live;
+    part := ring.claims_part;
+    newest := (ring.current % 8)::integer;
+    for i in 1..cardinality(p_queues) loop
+        this_queue := p_queues[i];
+        want := p_wants[i];
+        continue when want <= 0
+            or exists (select from awa.queues as setting where setting.name = this_queue and setting.paused);
+        for step in
+            select * from awa.claim_steps(ring.oldest, ring.current, p_skips[4 * i - 3 : 4 * i],
+                                          i, p_found_queues, p_found_priorities, p_found_segments)
+        loop
+            priorities := step.priorities;
+            afters := p_afters[4 * i - 4 + priorities[1] : 4 * i - 4 + priorities[cardinality(priorities)]];
+            if cardinality(p_found_seqs) > 0 then
+                select coalesce(array_agg(found.priority), '{}'), coalesce(array_agg(found.seq), '{}')
+                  into found_priorities, found_seqs
+                  from unnest(p_found_queues, p_found_priorities, p_found_segments, p_found_seqs)
+                       as found (queue, priority, segment, seq)
+                 where found.queue = i
+                   and found.segment = step.place
+                   and found.priority = any (priorities);
+            else
+                found_priorities := '{}';
+                found_seqs := '{}';
+            end if;
+            case step.place@branches
+            end case;
+            get diagnostics got = row_count;
+            want := want - got;
+            exit when want <= 0;
+        end loop;
+    end loop;
+end
+$claim$
+$function$, '@branches', branches);
+end
+$install$;
