@@ -116,7 +116,7 @@ create table awa.jobs_hot_parked partition of awa.jobs_hot (
 
 alter table awa.jobs_hot_parked alter segment set default -1, add primary key (id);
 
-create index jobs_hot_parked_retention on awa.jobs_hot_parked (state, finalized_at);
+create index jobs_hot_parked_retention on awa.jobs_hot_parked (state, finalized_at, id);
 
 comment on table awa.jobs_hot_parked is
     'Rows that stop: waiting for the outside, failed, cancelled, and completed ones kept longer than the ring spans.';

@@ -72,6 +72,10 @@ create function awa.release_unique_claims() returns trigger
     set search_path = pg_catalog
 as $$
 begin
+    -- awa.recycle has released them before it took the lock: no scan of the whole table while everybody waits.
+    if current_setting('awa.claims_released', true) = tg_table_name then
+        return null;
+    end if;
     execute format(
         'delete from awa.job_unique_claims where unique_key in (
              select claim.unique_key from awa.job_unique_claims as claim
