@@ -55,14 +55,18 @@ pub enum Error {
     },
 
     /// The history has a hole, so it was edited by hand.
-    #[error("awa.schema_migrations lacks version {version} although later ones were applied: restore the row")]
+    #[error(
+        "awa.schema_migrations lacks version {version} although later ones were applied: restore the row"
+    )]
     Hole {
         /// The version that is missing.
         version: i32,
     },
 
     /// Texts, keys and hashes are defined over UTF-8.
-    #[error("the database is encoded in {found}, awa needs UTF8: `create database … encoding 'UTF8' template template0`")]
+    #[error(
+        "the database is encoded in {found}, awa needs UTF8: `create database … encoding 'UTF8' template template0`"
+    )]
     Encoding {
         /// The encoding of the database.
         found: String,
@@ -86,7 +90,9 @@ pub enum Error {
     },
 
     /// Traffic held the locks that a migration needs, each time it was tried.
-    #[error("{step} could not get its locks in {attempts} attempts: end long transactions on awa's tables and run again")]
+    #[error(
+        "{step} could not get its locks in {attempts} attempts: end long transactions on awa's tables and run again"
+    )]
     Blocked {
         /// The file that was being run.
         step: String,
