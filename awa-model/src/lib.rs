@@ -4,21 +4,39 @@
 //! keeps the rules in one place where they can be tested by the thousand. With the feature `sqlx` the newtypes can be
 //! bound to and read from PostgreSQL.
 
+mod args;
+mod error_text;
 mod id;
+mod insert;
+mod job;
+mod json;
 pub mod limits;
 mod name;
+mod outcome;
 #[cfg(feature = "sqlx")]
 mod postgres;
 mod priority;
+mod progress;
+mod retry;
 mod run_lease;
 mod state;
-pub mod transition;
+mod transition;
+mod unique;
 
 pub use self::{
+    args::JobArgs,
+    error_text::error_text,
     id::{JobId, WorkerId},
+    insert::{Due, IntoNewJob, InvalidJob, NewJob, PreparedJob},
+    job::{AttemptError, ErrorSource, Job},
+    json::InvalidJson,
     name::{InvalidName, Kind, QueueName},
+    outcome::{IntoOutcome, Outcome},
     priority::{InvalidPriority, Priority},
+    progress::{Progress, ProgressError},
+    retry::RetryPolicy,
     run_lease::RunLease,
     state::{JobState, Plane, UnknownState},
     transition::{EDGES, Edge, Transition},
+    unique::{Inserted, Unique, UniqueArgs, UniqueStates},
 };

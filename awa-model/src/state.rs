@@ -1,5 +1,5 @@
 //! The states of a job and the plane that each lives in. How a job gets from one to another is in
-//! [`transition`](crate::transition).
+//! [`EDGES`](crate::EDGES).
 
 use std::{fmt, str::FromStr};
 

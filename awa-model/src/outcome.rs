@@ -1,0 +1,72 @@
+//! What an attempt that went well asks for next. Errors are the other half: they carry retry and failure, and belong to
+//! the runtime.
+
+use std::time::Duration;
+
+/// What a handler asks for when it returns `Ok`.
+#[must_use = "it takes effect only when the handler returns it"]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<T = ()> {
+    /// The job is done; this is what it produced.
+    Complete(T),
+    /// Run it again after this long. The attempt does not count and no error is recorded.
+    Snooze(Duration),
+    /// Call it off for this reason.
+    Cancel(String),
+}
+
+impl Outcome {
+    /// The job is done and produced nothing.
+    pub const fn complete() -> Self {
+        Self::Complete(())
+    }
+}
+
+impl<T> Outcome<T> {
+    /// The job is done and produced `output`.
+    pub const fn complete_with(output: T) -> Self {
+        Self::Complete(output)
+    }
+
+    /// Runs the job again after `delay`, without counting the attempt. More than a thousand years count as that.
+    pub const fn snooze(delay: Duration) -> Self {
+        Self::Snooze(delay)
+    }
+
+    /// Calls the job off. `reason` is kept on it.
+    pub fn cancel(reason: impl Into<String>) -> Self {
+        Self::Cancel(reason.into())
+    }
+
+    /// The same outcome with another output.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Self::Complete(output) => Outcome::Complete(change(output)),
+            Self::Snooze(delay) => Outcome::Snooze(delay),
+            Self::Cancel(reason) => Outcome::Cancel(reason),
+        }
+    }
+}
+
+/// What a handler of a job that produces `T` may return in `Ok`: the bare `T`, or an [`Outcome`].
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}` for a job that produces `{T}`",
+    label = "neither `{T}` nor `Outcome<{T}>`",
+    note = "set what the job produces with `#[job(output = …)]` on its args"
+)]
+pub trait IntoOutcome<T> {
+    /// The outcome that it stands for.
+    fn into_outcome(self) -> Outcome<T>;
+}
+
+impl<T> IntoOutcome<T> for Outcome<T> {
+    fn into_outcome(self) -> Self {
+        self
+    }
+}
+
+impl<T> IntoOutcome<T> for T {
+    fn into_outcome(self) -> Outcome<T> {
+        Outcome::Complete(self)
+    }
+}
