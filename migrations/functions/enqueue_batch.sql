@@ -1,0 +1,106 @@
+-- Enqueue many jobs at once. Jobs whose unique key is held, by another job or by an earlier one of the batch, are not
+-- inserted; what to do instead (replace, refuse) would be a sibling.
+--   One array a column, all in the same order. An array may be empty or shorter: what it lacks is null.
+--   p_kinds, p_queues, p_priorities, p_args, p_max_attempts   given for each job
+--   p_run_ats, p_delays          when it is due: a time, or seconds from now; neither: now
+--   p_timeouts                   seconds
+--   p_tags                       jsonb arrays of texts
+--   p_unique_states              bits of the states in which the job holds its unique key; null: it has none
+--   p_unique_by_queue, p_unique_by_args, p_unique_fields (jsonb arrays of texts), p_unique_periods   see awa.unique_key
+-- Answers one number a job, in the order given: the id of the new job or, its sign turned, of the one that holds the key.
+-- Waits only for open transactions that have one of the unique keys in hand.
+-- Index: none but the unique claims'. Locks the unique claims in key order, then the rows it inserts, in the order given.
+do $install$
+declare
+    branch constant text := $branch$
+        when @segment then
+            insert into awa.jobs_hot_@segment (id, run_at, timeout, priority, max_attempts, unique_states,
+                                               kind, queue, args, metadata, tags, trace_context, unique_key)@rows
+               and given.due <= now()
+             order by given.place;$branch$;
+    rows constant text := $rows$
+            select given.id, given.due, make_interval(secs => given.timeout), given.priority, given.max_attempts,
+                   given.unique_states, given.kind, given.queue, given.args, given.metadata,
+                   case when given.tags is not null then array(select jsonb_array_elements_text(given.tags)) end,
+                   given.trace_context, given.unique_key
+              from unnest(ids, dues, unique_keys, slots, p_timeouts, p_priorities, p_max_attempts, p_unique_states,
+                          p_kinds, p_queues, p_args, p_metadata, p_tags, p_trace_contexts) with ordinality
+                   as given (id, due, unique_key, slot, timeout, priority, max_attempts, unique_states,
+                             kind, queue, args, metadata, tags, trace_context, place)
+             where (given.slot is null or holders[given.slot] = given.id)$rows$;
+    branches text;
+begin
+    select string_agg(replace(branch, '@segment', segment::text), '' order by segment)
+      into branches
+      from generate_series(0, 7) as segment;
+    execute replace(replace($function$
+create or replace function awa.enqueue_batch(
+    p_kinds text[],
+    p_queues text[],
+    p_priorities smallint[],
+    p_args jsonb[],
+    p_run_ats timestamptz[],
+    p_delays double precision[],
+    p_max_attempts smallint[],
+    p_timeouts double precision[],
+    p_tags jsonb[],
+    p_metadata jsonb[],
+    p_trace_contexts text[],
+    p_unique_states smallint[],
+    p_unique_by_queue boolean[],
+    p_unique_by_args boolean[],
+    p_unique_fields jsonb[],
+    p_unique_periods double precision[]
+)
+    returns setof bigint
+    language plpgsql
+    set search_path = pg_catalog
+    set jit = off
+as $enqueue_batch$
+declare
+    ids         bigint[];
+    dues        timestamptz[];
+    unique_keys bytea[];
+    -- Which of the wanted keys a job waits for; null: none.
+    slots       integer[];
+    wanted_keys bytea[];
+    wanted_ids  bigint[];
+    holders     bigint[];
+begin
+    select array_agg(drawn.id order by drawn.place), array_agg(drawn.due order by drawn.place)
+      into ids, dues
+      from (select nextval('awa.job_id') as id,
+                   coalesce(given.run_at, now() + make_interval(secs => given.delay), now()) as due,
+                   given.place
+              from unnest(p_kinds, p_run_ats, p_delays) with ordinality as given (kind, run_at, delay, place)) as drawn;
+    if cardinality(p_unique_states) > 0 then
+        select keyed.unique_keys, keyed.slots, keyed.wanted_keys, keyed.wanted_ids
+          into unique_keys, slots, wanted_keys, wanted_ids
+          from awa.batch_unique_keys(ids, dues, p_kinds, p_queues, p_args, p_unique_states, p_unique_by_queue,
+                                     p_unique_by_args, p_unique_fields, p_unique_periods) as keyed;
+        if wanted_keys is not null then
+            holders := awa.take_unique_keys(wanted_keys, wanted_ids);
+        end if;
+    end if;
+    if exists (select from unnest(dues) as given (due) where given.due > now()) then
+        insert into awa.scheduled_jobs (id, run_at, timeout, priority, max_attempts, unique_states,
+                                        kind, queue, args, metadata, tags, trace_context, unique_key)@rows
+           and given.due > now()
+         order by given.place;
+    end if;
+    case (select ring.current % 8 from awa.ring as ring)@branches
+    end case;
+    perform awa.wake(woken.queue)
+       from (select distinct given.queue
+               from unnest(ids, dues, slots, p_queues) as given (id, due, slot, queue)
+              where given.due <= now()
+                and (given.slot is null or holders[given.slot] = given.id)) as woken;
+    return query
+    select case when given.slot is null or holders[given.slot] = given.id then given.id else -holders[given.slot] end
+      from unnest(ids, slots) with ordinality as given (id, slot, place)
+     order by given.place;
+end
+$enqueue_batch$
+$function$, '@branches', branches), '@rows', rows);
+end
+$install$;
