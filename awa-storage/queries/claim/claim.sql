@@ -1,0 +1,25 @@
+-- Claim jobs for one process, all its queues in one call: see migrations/functions/claim.sql for the rules.
+-- $1 worker, $2 kinds, $3 queues, $4 free capacity of each, $5 cursors, $6 skip masks, $7..$10 found rows.
+-- Index: dispatch of each segment. Locks the claimed rows in dispatch order, skips locked ones.
+select id as "id!",
+       run_lease as "run_lease!",
+       segment as "segment!",
+       tuple as "tuple!",
+       seq as "seq!",
+       priority as "priority!",
+       queue as "queue!",
+       kind as "kind!",
+       attempt as "attempt!",
+       max_attempts as "max_attempts!",
+       snoozes as "snoozes!",
+       args as "args!",
+       metadata,
+       tags,
+       trace_context,
+       progress,
+       created_at as "created_at!",
+       run_at as "run_at!",
+       attempted_at as "attempted_at!",
+       deadline_at,
+       timeout_seconds
+  from awa.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

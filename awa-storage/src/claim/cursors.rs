@@ -1,0 +1,469 @@
+//! The cursors of one process, and the statements that move them.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use awa_model::{Kind, QueueName, WorkerId};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::{
+    claimed::{Claimed, ClaimedRow},
+    horizon::{Horizon, Observation},
+    lanes::{Ask, Lanes, Looked, PRIORITIES, Stretch},
+};
+use crate::Error;
+
+/// Rows that one look visits in a lane and segment, in the main stretch and in one that is looked at again.
+const LOOK_ROWS_MAX: i32 = 20_000;
+const LATE_LOOK_ROWS_MAX: i32 = 2_000;
+/// Looks of the main stretch in one tick, and the time that looks of late stretches may take.
+const LOOKS_MAX: usize = 8;
+const LATE_LOOKS_TIME_MAX: Duration = Duration::from_millis(10);
+/// How often pg_locks is asked which of the set-aside transactions write jobs.
+const TOUCHING_INTERVAL: Duration = Duration::from_secs(1);
+/// A claim after a short answer starts at the exact cursor, at most this often and this often times its own duration.
+const EARLY_INTERVAL: Duration = Duration::from_millis(10);
+const EARLY_SHARE: u32 = 4;
+
+/// What one process knows about its lanes; shared by its dispatcher and its ticker.
+pub struct Cursors {
+    worker: Uuid,
+    kinds: Vec<String>,
+    queues: Vec<String>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Counts the times everything was forgotten: an answer that was asked for before is not taken in.
+    epoch: u64,
+    lanes: Lanes,
+    horizon: Horizon,
+    incarnation: Option<Uuid>,
+    /// The last number that the sequence was seen at.
+    seen_seq: i64,
+    last_touching: Option<Instant>,
+    last_claim_short: bool,
+    next_early: Option<Instant>,
+    persisted: Vec<i64>,
+}
+
+/// What a tick saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tick {
+    /// Something was inserted since the last tick or pulse.
+    pub moved: bool,
+    /// Nothing is left to be settled, looked at again or claimed behind the cursors: ticks may cease until a pulse moves.
+    pub settled: bool,
+    /// A transaction is set aside: go on ticking, at the pace of the idle poll.
+    pub set_aside: bool,
+    /// Rows that wait to be claimed ahead of everything else.
+    pub found: usize,
+    /// Some lane has rows that claims have not reached, for want of capacity or because its queue is paused.
+    pub backlog: bool,
+}
+
+/// What an idle poll saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// Something was inserted since the last tick or pulse, or the server has been restarted: claim now.
+    pub moved: bool,
+    /// With a beat: whether the process is registered still.
+    pub registered: Option<bool>,
+}
+
+impl Cursors {
+    /// Cursors that know nothing yet: call [`load`](Self::load) next.
+    pub fn new(worker: WorkerId, kinds: &[Kind], queues: &[QueueName]) -> Self {
+        let mut queues: Vec<String> = queues.iter().map(ToString::to_string).collect();
+        queues.sort();
+        queues.dedup();
+        let state = State::starting_at(&vec![0; queues.len() * PRIORITIES]);
+        Self {
+            worker: worker.get(),
+            kinds: kinds.iter().map(ToString::to_string).collect(),
+            queues,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Starts over from the persisted marks. Called once at start; a changed incarnation does it by itself.
+    pub async fn load(&self, pool: &PgPool) -> Result<(), Error> {
+        let rows = sqlx::query_file!("queries/claim/load_marks.sql", &self.queues).fetch_all(pool).await?;
+        let mut marks = vec![0; self.queues.len() * PRIORITIES];
+        for row in rows {
+            let queue = self.queues.iter().position(|queue| *queue == row.queue);
+            if let (Some(queue), 1..=4) = (queue, row.priority) {
+                marks[queue * PRIORITIES + row.priority as usize - 1] = row.seq;
+            }
+        }
+        let mut state = self.lock();
+        *state = State { epoch: state.epoch + 1, ..State::starting_at(&marks) };
+        Ok(())
+    }
+
+    /// Claims up to the given number of jobs from each queue, in one statement. A queue that these cursors do not serve is
+    /// passed by.
+    ///
+    /// The claim is committed when this returns, synchronously, so that a lease number is never handed out twice. If it
+    /// fails or the future is dropped, the statement may still have committed: such attempts are rescued once they are
+    /// stale, like those of a crashed process.
+    pub async fn claim(&self, pool: &PgPool, wants: &[(QueueName, usize)]) -> Result<Vec<Claimed>, Error> {
+        let started = Instant::now();
+        let request = self.request(wants, started);
+        if request.wanted() == 0 {
+            return Ok(Vec::new());
+        }
+        let rows = sqlx::query_file_as!(
+            ClaimedRow,
+            "queries/claim/claim.sql",
+            self.worker,
+            &self.kinds,
+            &self.queues,
+            &request.wants,
+            &request.starts,
+            &request.skips,
+            &request.found_queues,
+            &request.found_priorities,
+            &request.found_segments,
+            &request.found_seqs,
+        )
+        .fetch_all(pool)
+        .await?;
+        self.answered(&request, &rows, started);
+        rows.into_iter().map(ClaimedRow::into_claimed).collect()
+    }
+
+    /// Observes the horizon and looks at what has been settled since. Call every 25 ms while work flows.
+    pub async fn tick(&self, pool: &PgPool) -> Result<Tick, Error> {
+        let moved = self.observe(pool).await?;
+        self.ask_who_writes(pool).await?;
+        self.look(pool).await?;
+        self.recheck_found(pool).await?;
+        let state = self.lock();
+        let quiet = state.lanes.is_quiet() && state.horizon.has_caught_up();
+        Ok(Tick {
+            moved,
+            settled: quiet && state.horizon.set_aside().is_empty() && !state.lanes.has_backlog(state.horizon.settled()),
+            set_aside: !state.horizon.set_aside().is_empty(),
+            found: state.lanes.found().len(),
+            backlog: state.lanes.has_backlog(state.horizon.settled()),
+        })
+    }
+
+    /// The poll of an idle process: one statement, without a transaction id unless `beat` writes the sign of life.
+    ///
+    /// Enough only while the last [`Tick`] was settled: then a job can have become available only if the sequence moved.
+    pub async fn pulse(&self, pool: &PgPool, beat: bool) -> Result<Pulse, Error> {
+        let row = sqlx::query_file!("queries/claim/pulse.sql", self.worker, beat).fetch_one(pool).await?;
+        if self.lock().incarnation.is_some_and(|known| known != row.incarnation) {
+            self.forget(pool, row.incarnation).await?;
+            return Ok(Pulse { moved: true, registered: row.registered });
+        }
+        let mut state = self.lock();
+        state.lanes.ring_is(row.oldest, row.current);
+        let moved = state.saw(row.seq);
+        Ok(Pulse { moved, registered: row.registered })
+    }
+
+    /// Persists how far each lane is settled for every kind, where that has moved. Call every few seconds and at the end.
+    pub async fn persist_marks(&self, pool: &PgPool) -> Result<(), Error> {
+        self.probe_other_kinds(pool).await?;
+        let (marks, moved) = {
+            let state = self.lock();
+            let marks = state.lanes.marks(state.horizon.lowest_aside());
+            let moved: Vec<usize> = (0..marks.len()).filter(|&lane| marks[lane] > state.persisted[lane]).collect();
+            (marks, moved)
+        };
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let queues: Vec<String> = moved.iter().map(|lane| self.queue(*lane).to_owned()).collect();
+        let priorities: Vec<i16> = moved.iter().map(|lane| priority(*lane)).collect();
+        let seqs: Vec<i64> = moved.iter().map(|lane| marks[*lane]).collect();
+        sqlx::query_file!("queries/claim/persist_marks.sql", &queues, &priorities, &seqs).execute(pool).await?;
+        let mut state = self.lock();
+        for (lane, seq) in moved.into_iter().zip(seqs) {
+            state.persisted[lane] = seq;
+        }
+        Ok(())
+    }
+
+    /// The bound below which every row is decided: what emptying a segment may rely on.
+    pub fn safe_horizon(&self) -> i64 {
+        self.lock().horizon.safe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state holds hints and facts already proven; a panic in between leaves both usable.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self, lane: usize) -> &str {
+        &self.queues[lane / PRIORITIES]
+    }
+
+    fn request(&self, wants: &[(QueueName, usize)], now: Instant) -> Request {
+        let state = self.lock();
+        let early = state.last_claim_short && state.next_early.is_none_or(|next| now >= next);
+        let mut request = Request { early, starts: state.lanes.starts(early), ..Request::default() };
+        request.wants = self
+            .queues
+            .iter()
+            .map(|queue| wants.iter().filter(|(name, _)| name.as_str() == queue).map(|(_, want)| *want).sum::<usize>())
+            .map(|want| i32::try_from(want).unwrap_or(i32::MAX))
+            .collect();
+        request.skips = state.lanes.lanes.iter().map(|lane| if early { 0 } else { lane.skips }).collect();
+        for (lane, seq, segment) in state.lanes.found() {
+            let place = i32::try_from(lane / PRIORITIES + 1).unwrap_or(i32::MAX);
+            let want = request.wants[lane / PRIORITIES];
+            let already = request.found_queues.iter().rev().take_while(|queue| **queue == place).count();
+            if i32::try_from(already).is_ok_and(|already| already >= want) {
+                continue;
+            }
+            request.found_queues.push(place);
+            request.found_priorities.push(priority(lane));
+            request.found_segments.push(segment);
+            request.found_seqs.push(seq);
+        }
+        request
+    }
+
+    fn answered(&self, request: &Request, rows: &[ClaimedRow], started: Instant) {
+        let mut state = self.lock();
+        let mut got = vec![(0_i32, None::<usize>); self.queues.len()];
+        for row in rows {
+            let Ok(queue) = self.queues.binary_search(&row.queue) else { continue };
+            let priority = row.priority as usize;
+            state.lanes.claimed(queue * PRIORITIES + priority - 1, row.seq);
+            got[queue].0 += 1;
+            got[queue].1 = got[queue].1.max(Some(priority));
+        }
+        let mut short = false;
+        for (queue, (count, last_priority)) in got.into_iter().enumerate() {
+            let want = request.wants[queue];
+            if want > 0 {
+                state.lanes.answered(queue, count < want, last_priority);
+                short |= count < want;
+            }
+        }
+        state.last_claim_short = short;
+        if request.early {
+            let now = Instant::now();
+            state.next_early = Some(now + EARLY_INTERVAL.max((now - started) * EARLY_SHARE));
+        }
+    }
+
+    async fn observe(&self, pool: &PgPool) -> Result<bool, Error> {
+        let last_marked = self.lock().horizon.last_marked();
+        let row = sqlx::query_file!("queries/claim/horizon.sql", last_marked).fetch_one(pool).await?;
+        if self.lock().incarnation.is_some_and(|known| known != row.incarnation) {
+            self.forget(pool, row.incarnation).await?;
+            return Ok(true);
+        }
+        let mut state = self.lock();
+        state.incarnation = Some(row.incarnation);
+        state.lanes.ring_is(row.oldest, row.current);
+        let moved = state.saw(row.seq);
+        let seen = Observation { open: row.open, seq: row.seq, xid: row.xid };
+        if let Some(from) = state.horizon.observe(&seen, Instant::now()) {
+            state.lanes.look_again_from(from);
+        }
+        Ok(moved)
+    }
+
+    /// Another incarnation of the server: nothing that is known holds.
+    async fn forget(&self, pool: &PgPool, incarnation: Uuid) -> Result<(), Error> {
+        tracing::warn!("the database server has restarted after a crash, or another took over: dispatch starts anew");
+        self.load(pool).await?;
+        self.lock().incarnation = Some(incarnation);
+        Ok(())
+    }
+
+    async fn ask_who_writes(&self, pool: &PgPool) -> Result<(), Error> {
+        let aside = {
+            let mut state = self.lock();
+            let aside = state.horizon.set_aside();
+            if aside.is_empty() || state.last_touching.is_some_and(|last| last.elapsed() < TOUCHING_INTERVAL) {
+                return Ok(());
+            }
+            state.last_touching = Some(Instant::now());
+            aside
+        };
+        let rows = sqlx::query_file!("queries/claim/touching.sql", &aside).fetch_all(pool).await?;
+        let touching: HashSet<i64> = rows.into_iter().map(|row| row.xid).collect();
+        // Those set aside since the question was asked have not been asked about.
+        let touching = touching.into_iter().chain(self.lock().horizon.set_aside().into_iter().filter(|xid| !aside.contains(xid)));
+        let touching = touching.collect();
+        self.lock().horizon.keep_only_touching(&touching);
+        Ok(())
+    }
+
+    async fn look(&self, pool: &PgPool) -> Result<(), Error> {
+        for _ in 0..LOOKS_MAX {
+            if !self.look_once(pool, Stretch::Main, LOOK_ROWS_MAX).await? {
+                break;
+            }
+        }
+        let started = Instant::now();
+        while self.look_once(pool, Stretch::Late, LATE_LOOK_ROWS_MAX).await? && started.elapsed() < LATE_LOOKS_TIME_MAX {}
+        Ok(())
+    }
+
+    /// One look at the next piece of each lane. Returns whether some lane moved and has further to go.
+    async fn look_once(&self, pool: &PgPool, stretch: Stretch, rows_max: i32) -> Result<bool, Error> {
+        let (epoch, asks) = {
+            let state = self.lock();
+            (state.epoch, state.lanes.asks(stretch, state.horizon.settled()))
+        };
+        if asks.is_empty() {
+            return Ok(false);
+        }
+        let answers = self.ask(pool, &asks, Some(&self.kinds), rows_max).await?;
+        let mut state = self.lock();
+        if state.epoch != epoch {
+            return Ok(false);
+        }
+        let mut further = false;
+        for (ask, answer) in asks.iter().zip(&answers) {
+            further |= state.lanes.looked(stretch, ask, answer);
+        }
+        Ok(further)
+    }
+
+    async fn ask(
+        &self,
+        pool: &PgPool,
+        asks: &[Ask],
+        kinds: Option<&[String]>,
+        rows_max: i32,
+    ) -> Result<Vec<Looked>, Error> {
+        let queues: Vec<String> = asks.iter().map(|ask| self.queue(ask.lane).to_owned()).collect();
+        let priorities: Vec<i16> = asks.iter().map(|ask| priority(ask.lane)).collect();
+        let lows: Vec<i64> = asks.iter().map(|ask| ask.low).collect();
+        let highs: Vec<i64> = asks.iter().map(|ask| ask.high).collect();
+        let optimistic: Vec<i64> = asks.iter().map(|ask| ask.optimistic).collect();
+        let rows = sqlx::query_file!(
+            "queries/claim/look.sql",
+            &queues,
+            &priorities,
+            &lows,
+            &highs,
+            &optimistic,
+            kinds as Option<&[String]>,
+            rows_max,
+        )
+        .fetch_all(pool)
+        .await?;
+        let mut answers = vec![Looked::default(); asks.len()];
+        for row in rows {
+            let place = usize::try_from(row.lane - 1).unwrap_or(usize::MAX);
+            if let Some(answer) = answers.get_mut(place) {
+                *answer = Looked {
+                    reached: row.reached,
+                    found: row.found_seqs.into_iter().zip(row.found_segments).collect(),
+                    beyond_segments: row.beyond_segments,
+                    other: row.other,
+                };
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn recheck_found(&self, pool: &PgPool) -> Result<(), Error> {
+        let found = self.lock().lanes.found();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let places: Vec<i32> = (0..).take(found.len()).collect();
+        let queues: Vec<String> = found.iter().map(|(lane, ..)| self.queue(*lane).to_owned()).collect();
+        let priorities: Vec<i16> = found.iter().map(|(lane, ..)| priority(*lane)).collect();
+        let segments: Vec<i16> = found.iter().map(|(_, _, segment)| *segment).collect();
+        let seqs: Vec<i64> = found.iter().map(|(_, seq, _)| *seq).collect();
+        let rows = sqlx::query_file!(
+            "queries/claim/still_available.sql",
+            &places,
+            &queues,
+            &priorities,
+            &segments,
+            &seqs
+        )
+        .fetch_all(pool)
+        .await?;
+        let still: HashSet<usize> = rows.into_iter().filter_map(|row| usize::try_from(row.place).ok()).collect();
+        let mut state = self.lock();
+        for (place, (lane, seq, _)) in found.into_iter().enumerate() {
+            if !still.contains(&place) {
+                state.lanes.lost(lane, seq);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where rows of other kinds hold a lane's mark back: is the lowest of them still there?
+    async fn probe_other_kinds(&self, pool: &PgPool) -> Result<(), Error> {
+        let (epoch, asks) = {
+            let state = self.lock();
+            (state.epoch, state.lanes.probes())
+        };
+        if asks.is_empty() {
+            return Ok(());
+        }
+        let answers = self.ask(pool, &asks, None, LOOK_ROWS_MAX).await?;
+        let mut state = self.lock();
+        if state.epoch != epoch {
+            return Ok(());
+        }
+        for (ask, answer) in asks.iter().zip(answers) {
+            state.lanes.probed(ask, answer.reached);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn starting_at(marks: &[i64]) -> Self {
+        let lowest = marks.iter().copied().min().unwrap_or(0);
+        Self {
+            epoch: 0,
+            lanes: Lanes::starting_at(marks),
+            horizon: Horizon::starting_at(lowest),
+            incarnation: None,
+            seen_seq: lowest,
+            last_touching: None,
+            last_claim_short: false,
+            next_early: None,
+            persisted: marks.to_vec(),
+        }
+    }
+
+    fn saw(&mut self, seq: i64) -> bool {
+        std::mem::replace(&mut self.seen_seq, seq) != seq
+    }
+}
+
+/// The parameters of one claim.
+#[derive(Default)]
+struct Request {
+    early: bool,
+    wants: Vec<i32>,
+    starts: Vec<i64>,
+    skips: Vec<i16>,
+    found_queues: Vec<i32>,
+    found_priorities: Vec<i16>,
+    found_segments: Vec<i16>,
+    found_seqs: Vec<i64>,
+}
+
+impl Request {
+    fn wanted(&self) -> i64 {
+        self.wants.iter().map(|want| i64::from(*want)).sum()
+    }
+}
+
+fn priority(lane: usize) -> i16 {
+    (lane % PRIORITIES + 1) as i16
+}

@@ -1,0 +1,85 @@
+//! What can go wrong between this crate and the database. The only place that knows SQLSTATEs.
+//!
+//! Expected answers are values ([`Guarded::Lost`](crate::Guarded::Lost), [`Inserted::Duplicate`](awa_model::Inserted));
+//! an `Error` is a surprise.
+
+use awa_model::InvalidJob;
+
+/// Errors of the storage layer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The job breaks a limit; nothing was written.
+    #[error(transparent)]
+    InvalidJob(#[from] InvalidJob),
+
+    /// The database answered with an error, or did not answer.
+    #[error("database: {0}")]
+    Database(#[from] sqlx::Error),
+
+    /// The schema could not be installed, or does not fit this version.
+    #[error(transparent)]
+    Schema(#[from] awa_migrations::Error),
+
+    /// A value in the database is not one that this version can read.
+    #[error("{relation}.{column} holds {value:?}, which this version cannot read")]
+    Unreadable {
+        /// The relation read.
+        relation: &'static str,
+        /// Its column.
+        column: &'static str,
+        /// The value found.
+        value: String,
+    },
+
+    /// Several callers fought for the same unique key for longer than is reasonable; nothing was written.
+    #[error("unique key of a `{kind}` job is contended: tried {tries} times")]
+    UniqueKeyContended {
+        /// The kind of the job.
+        kind: String,
+        /// How often insertion was tried.
+        tries: u32,
+    },
+}
+
+/// `invalid_parameter_value`-like classes that a retry of the same statement cannot mend are not listed: transient is what
+/// may pass when the same statement is sent once more.
+const TRANSIENT: [&str; 9] = [
+    "40001", // serialization_failure
+    "40P01", // deadlock_detected
+    "55P03", // lock_not_available
+    "57014", // query_canceled: a statement timeout
+    "57P01", // admin_shutdown
+    "57P02", // crash_shutdown
+    "57P03", // cannot_connect_now
+    "53300", // too_many_connections
+    "25006", // read_only_sql_transaction: connected to a standby during a failover
+];
+
+impl Error {
+    /// Whether the same statement may succeed when it is sent once more: the connection broke, the server restarts, a lock
+    /// was not to be had, a deadlock was resolved. Every statement of this crate that is guarded by a lease may be repeated,
+    /// also when it is unknown whether it committed.
+    pub fn is_transient(&self) -> bool {
+        let Self::Database(error) = self else { return false };
+        match error {
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::WorkerCrashed => true,
+            sqlx::Error::Database(answer) => answer
+                .code()
+                .is_some_and(|code| TRANSIENT.contains(&code.as_ref()) || code.starts_with("08")),
+            _ => false,
+        }
+    }
+
+    /// The SQLSTATE that the database answered with (PostgreSQL documentation, appendix A), if it did.
+    pub fn sqlstate(&self) -> Option<String> {
+        match self {
+            Self::Database(sqlx::Error::Database(answer)) => answer.code().map(|code| code.into_owned()),
+            _ => None,
+        }
+    }
+}

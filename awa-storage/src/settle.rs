@@ -1,0 +1,182 @@
+//! Settling: how an attempt ends.
+//!
+//! Completion is an update in place; everything else takes the row out of the ring and puts it where it goes next, in one
+//! statement. Both work on batches, lock in id order, and are guarded by the lease. They may be repeated after an error,
+//! also when it is unknown whether they committed: a lease that finds itself settled as asked is applied.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use awa_model::JobState;
+use sqlx::PgPool;
+
+use crate::{Error, Guarded, Lease};
+
+/// An attempt that has succeeded.
+#[derive(Debug)]
+pub struct Completion {
+    /// Proof of the claim.
+    pub lease: Lease,
+    /// What the handler returned, as JSON text; `None` for nothing.
+    pub result: Option<String>,
+}
+
+/// An attempt that ends in any other way.
+#[derive(Debug)]
+pub struct Settlement {
+    /// Proof of the claim.
+    pub lease: Lease,
+    /// How it ends.
+    pub verdict: Verdict,
+    /// The last progress, as JSON text; `None` keeps what is stored.
+    pub progress: Option<String>,
+}
+
+/// How an attempt ends that is not completed. Error texts must fit `awa_model`'s limits: see `awa_model::error_text`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Try again, after a delay or the ordinary backoff; ends `failed` when no attempt is left.
+    Retry {
+        /// The delay; `None` for `min(2^attempt s, 24 h)` plus up to 25 % jitter.
+        after: Option<Duration>,
+        /// What went wrong.
+        error: String,
+    },
+    /// Run again later; the attempt is given back.
+    Snooze {
+        /// The delay.
+        after: Duration,
+    },
+    /// No use in trying again.
+    Fail {
+        /// What went wrong.
+        error: String,
+    },
+    /// The handler gave the job up.
+    Cancel {
+        /// Why.
+        reason: String,
+    },
+    /// The process stops: back to the queue at once, the attempt is given back.
+    Release,
+}
+
+impl Verdict {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Retry { .. } => "retry",
+            Self::Snooze { .. } => "snooze",
+            Self::Fail { .. } => "fail",
+            Self::Cancel { .. } => "cancel",
+            Self::Release => "release",
+        }
+    }
+
+    fn delay_seconds(&self) -> Option<f64> {
+        match self {
+            Self::Retry { after, .. } => after.map(|after| after.as_secs_f64()),
+            Self::Snooze { after } => Some(after.as_secs_f64()),
+            Self::Fail { .. } | Self::Cancel { .. } | Self::Release => None,
+        }
+    }
+
+    fn error(&self) -> Option<&str> {
+        match self {
+            Self::Retry { error, .. } | Self::Fail { error } => Some(error),
+            Self::Cancel { reason } => Some(reason),
+            Self::Snooze { .. } | Self::Release => None,
+        }
+    }
+}
+
+/// Completes the attempts. Answers in the order given.
+///
+/// One statement for each segment that the attempts were claimed in, usually one. Progress is cleared.
+///
+/// # Errors
+///
+/// If one statement fails, those before it have taken effect: repeating the whole batch is harmless.
+pub async fn complete_many(pool: &PgPool, batch: &[Completion]) -> Result<Vec<Guarded<()>>, Error> {
+    let mut by_segment: BTreeMap<i16, Vec<usize>> = BTreeMap::new();
+    for (place, completion) in batch.iter().enumerate() {
+        by_segment.entry(completion.lease.location().segment).or_default().push(place);
+    }
+    let mut answers = vec![Guarded::Applied(()); batch.len()];
+    for (segment, mut places) in by_segment {
+        places.sort_by_key(|place| batch[*place].lease.job_id());
+        let lost = complete_segment(pool, segment, &places, batch).await?;
+        for place in places {
+            if lost.contains(&batch[place].lease.job_id().get()) {
+                answers[place] = Guarded::Lost;
+            }
+        }
+    }
+    Ok(answers)
+}
+
+async fn complete_segment(
+    pool: &PgPool,
+    segment: i16,
+    places: &[usize],
+    batch: &[Completion],
+) -> Result<Vec<i64>, Error> {
+    let chosen = || places.iter().map(|place| &batch[*place]);
+    let tuples: Vec<String> = chosen().map(|completion| completion.lease.location().tuple()).collect();
+    let ids: Vec<i64> = chosen().map(|completion| completion.lease.job_id().get()).collect();
+    let leases: Vec<i64> = chosen().map(|completion| completion.lease.run_lease().get()).collect();
+    // Texts all the way: the database keeps numbers that no Rust type could.
+    let results = if chosen().any(|completion| completion.result.is_some()) {
+        Some(chosen().map(|completion| completion.result.clone()).collect::<Vec<_>>())
+    } else {
+        None
+    };
+    let rows = sqlx::query_file!("queries/finalize/complete.sql", segment, &tuples, &ids, &leases, results as _)
+        .fetch_all(pool)
+        .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// Settles the attempts. Answers in the order given, each with the state the job is in now.
+///
+/// One statement. `Retry` without attempts left ends `failed`: decided on the row as locked, whatever the caller knew.
+///
+/// # Errors
+///
+/// If the statement fails nothing has been settled, unless it is unknown whether it committed; repeating it is harmless. A
+/// row that cannot be settled (a unique key it needs is taken, say) fails the batch: split it until that row is alone.
+pub async fn settle_many(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Guarded<JobState>>, Error> {
+    if batch.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut places: Vec<usize> = (0..batch.len()).collect();
+    places.sort_by_key(|place| batch[*place].lease.job_id());
+    let chosen = || places.iter().map(|place| &batch[*place]);
+    let segments: Vec<i16> = chosen().map(|settlement| settlement.lease.location().segment).collect();
+    let ids: Vec<i64> = chosen().map(|settlement| settlement.lease.job_id().get()).collect();
+    let leases: Vec<i64> = chosen().map(|settlement| settlement.lease.run_lease().get()).collect();
+    let outcomes: Vec<String> = chosen().map(|settlement| settlement.verdict.name().to_owned()).collect();
+    let delays: Vec<Option<f64>> = chosen().map(|settlement| settlement.verdict.delay_seconds()).collect();
+    let errors: Vec<Option<String>> =
+        chosen().map(|settlement| settlement.verdict.error().map(str::to_owned)).collect();
+    let progress: Vec<Option<String>> = chosen().map(|settlement| settlement.progress.clone()).collect();
+    let rows = sqlx::query_file!(
+        "queries/finalize/settle.sql",
+        &segments,
+        &ids,
+        &leases,
+        &outcomes,
+        delays as _,
+        errors as _,
+        progress as _
+    )
+    .fetch_all(pool)
+    .await?;
+    let states: BTreeMap<i64, Option<JobState>> = rows.into_iter().map(|row| (row.id, row.state)).collect();
+    Ok(batch
+        .iter()
+        .map(|settlement| match states.get(&settlement.lease.job_id().get()).copied().flatten() {
+            Some(state) => Guarded::Applied(state),
+            None => Guarded::Lost,
+        })
+        .collect())
+}
