@@ -57,7 +57,8 @@ async fn beat(pool: &PgPool, mut beats: Vec<Beat<'_>>, with_progress: bool) -> R
     // Texts all the way: the database keeps numbers that no Rust type could.
     let progress: Option<Vec<Option<String>>> =
         with_progress.then(|| beats.iter().map(|beat| beat.progress.map(str::to_owned)).collect());
-    let rows = sqlx::query_file!("queries/attempt/beat.sql", &segments, &ids, &leases, progress as _).fetch_all(pool).await?;
+    let rows =
+        sqlx::query_file!("queries/attempt/beat.sql", &segments, &ids, &leases, progress as _).fetch_all(pool).await?;
     let lost: HashSet<JobId> = rows.into_iter().map(|row| JobId::new(row.id)).collect();
     Ok(beats.into_iter().map(|beat| beat.held).filter(|held| lost.contains(&held.job_id)).collect())
 }

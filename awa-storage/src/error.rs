@@ -68,9 +68,9 @@ impl Error {
             | sqlx::Error::Protocol(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::WorkerCrashed => true,
-            sqlx::Error::Database(answer) => answer
-                .code()
-                .is_some_and(|code| TRANSIENT.contains(&code.as_ref()) || code.starts_with("08")),
+            sqlx::Error::Database(answer) => {
+                answer.code().is_some_and(|code| TRANSIENT.contains(&code.as_ref()) || code.starts_with("08"))
+            }
             _ => false,
         }
     }

@@ -78,9 +78,7 @@ impl TestDatabase {
     async fn create(server: PgConnectOptions, origin: &str) -> Self {
         let name = format!("awa_test_{}", Uuid::new_v4().simple());
         let mut admin = admin(&server).await;
-        run(&mut admin, format!("create database {name} {origin}"))
-            .await
-            .expect("the role may create databases");
+        run(&mut admin, format!("create database {name} {origin}")).await.expect("the role may create databases");
         admin.close().await.expect("the server answers");
         let pool = PgPoolOptions::new()
             .max_connections(POOL_CONNECTIONS_MAX)
@@ -92,15 +90,10 @@ impl TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        let (server, statement) = (
-            self.server.clone(),
-            format!("drop database if exists {} with (force)", self.name),
-        );
+        let (server, statement) = (self.server.clone(), format!("drop database if exists {} with (force)", self.name));
         // Drop cannot await, and the runtime of the test may be going down: a thread with a runtime of its own can.
         let dropping = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let mut admin = server.connect().await?;
                 run(&mut admin, statement).await?;
@@ -117,42 +110,27 @@ impl Drop for TestDatabase {
 /// The server that tests may make databases on.
 fn server() -> PgConnectOptions {
     let Ok(url) = env::var(SERVER_VARIABLE) else {
-        panic!(
-            "{SERVER_VARIABLE} is not set: run the tests by `cargo xtask test`, which starts a PostgreSQL for them"
-        )
+        panic!("{SERVER_VARIABLE} is not set: run the tests by `cargo xtask test`, which starts a PostgreSQL for them")
     };
-    let options = PgConnectOptions::from_str(&url)
-        .unwrap_or_else(|error| panic!("{SERVER_VARIABLE}: {error}"));
+    let options = PgConnectOptions::from_str(&url).unwrap_or_else(|error| panic!("{SERVER_VARIABLE}: {error}"));
     // Refused statements are what many tests are about.
-    options
-        .disable_statement_logging()
-        .options([("client_min_messages", "warning")])
+    options.disable_statement_logging().options([("client_min_messages", "warning")])
 }
 
 async fn admin(server: &PgConnectOptions) -> PgConnection {
-    server
-        .connect()
-        .await
-        .unwrap_or_else(|error| panic!("the server of {SERVER_VARIABLE} does not answer: {error}"))
+    server.connect().await.unwrap_or_else(|error| panic!("the server of {SERVER_VARIABLE} does not answer: {error}"))
 }
 
 /// Name of the template with the schema of this build; made by the first test that asks, while the others wait.
 async fn template(server: &PgConnectOptions) -> String {
-    let name = format!(
-        "awa_template_{}",
-        &awa_migrations::Schema::embedded().fingerprint()[..16]
-    );
+    let name = format!("awa_template_{}", &awa_migrations::Schema::embedded().fingerprint()[..16]);
     let mut admin = admin(server).await;
-    sqlx::raw_sql(TEMPLATE_LOCK)
-        .execute(&mut admin)
+    sqlx::raw_sql(TEMPLATE_LOCK).execute(&mut admin).await.expect("the server answers");
+    let exists: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
+        .bind(&name)
+        .fetch_one(&mut admin)
         .await
         .expect("the server answers");
-    let exists: bool =
-        sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
-            .bind(&name)
-            .fetch_one(&mut admin)
-            .await
-            .expect("the server answers");
     if !exists {
         make_template(server, &mut admin, &name).await;
     }
@@ -163,30 +141,15 @@ async fn template(server: &PgConnectOptions) -> String {
 /// Migrates under a working name first: a template that a killed test left half made must not look complete.
 async fn make_template(server: &PgConnectOptions, admin: &mut PgConnection, name: &str) {
     let unfinished = format!("{name}_unfinished");
-    run(
-        admin,
-        format!("drop database if exists {unfinished} with (force)"),
-    )
-    .await
-    .expect("nobody else uses it");
-    run(
-        admin,
-        format!("create database {unfinished} template template0 encoding 'UTF8'"),
-    )
-    .await
-    .expect("the role may create databases");
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .connect_lazy_with(server.clone().database(&unfinished));
+    run(admin, format!("drop database if exists {unfinished} with (force)")).await.expect("nobody else uses it");
+    run(admin, format!("create database {unfinished} template template0 encoding 'UTF8'"))
+        .await
+        .expect("the role may create databases");
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(server.clone().database(&unfinished));
     let migrated = awa_migrations::migrate(&pool).await;
     pool.close().await;
     migrated.unwrap_or_else(|error| panic!("the schema cannot be installed: {}", chain(&error)));
-    run(
-        admin,
-        format!("alter database {unfinished} rename to {name}"),
-    )
-    .await
-    .expect("the migration has disconnected");
+    run(admin, format!("alter database {unfinished} rename to {name}")).await.expect("the migration has disconnected");
 }
 
 /// An error with its causes, on one line.
@@ -199,8 +162,5 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 async fn run(connection: &mut PgConnection, statement: String) -> Result<(), sqlx::Error> {
     // Names made above, of letters, digits and underscores.
-    sqlx::raw_sql(AssertSqlSafe(statement))
-        .execute(connection)
-        .await
-        .map(drop)
+    sqlx::raw_sql(AssertSqlSafe(statement)).execute(connection).await.map(drop)
 }

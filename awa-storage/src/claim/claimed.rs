@@ -57,8 +57,8 @@ pub(super) struct ClaimedRow {
     pub(super) tuple: String,
     pub(super) seq: i64,
     pub(super) priority: i16,
-    pub(super) queue: String,
-    pub(super) kind: String,
+    pub(super) queue: QueueName,
+    pub(super) kind: Kind,
     pub(super) attempt: i16,
     pub(super) max_attempts: i16,
     pub(super) snoozes: i32,
@@ -86,12 +86,11 @@ impl ClaimedRow {
             column,
             value: value.to_string(),
         };
-        let location =
-            Location::parse(self.segment, &self.tuple).ok_or_else(|| unreadable("ctid", &self.tuple))?;
+        let location = Location::parse(self.segment, &self.tuple).ok_or_else(|| unreadable("ctid", &self.tuple))?;
         Ok(Claimed {
             lease: Lease::new(JobId::new(self.id), RunLease::new(self.run_lease), location),
-            kind: Kind::new(&self.kind).map_err(|_| unreadable("kind", &self.kind))?,
-            queue: QueueName::new(&self.queue).map_err(|_| unreadable("queue", &self.queue))?,
+            kind: self.kind,
+            queue: self.queue,
             priority: Priority::new(self.priority).map_err(|_| unreadable("priority", &self.priority))?,
             attempt: self.attempt,
             max_attempts: self.max_attempts,

@@ -236,7 +236,9 @@ impl Cursors {
         let mut state = self.lock();
         let mut got = vec![(0_i32, None::<usize>); self.queues.len()];
         for row in rows {
-            let Ok(queue) = self.queues.binary_search(&row.queue) else { continue };
+            let Ok(queue) = self.queues.binary_search_by(|queue| queue.as_str().cmp(row.queue.as_str())) else {
+                continue;
+            };
             let priority = row.priority as usize;
             state.lanes.claimed(queue * PRIORITIES + priority - 1, row.seq);
             got[queue].0 += 1;
@@ -296,7 +298,8 @@ impl Cursors {
         let rows = sqlx::query_file!("queries/claim/touching.sql", &aside).fetch_all(pool).await?;
         let touching: HashSet<i64> = rows.into_iter().map(|row| row.xid).collect();
         // Those set aside since the question was asked have not been asked about.
-        let touching = touching.into_iter().chain(self.lock().horizon.set_aside().into_iter().filter(|xid| !aside.contains(xid)));
+        let touching =
+            touching.into_iter().chain(self.lock().horizon.set_aside().into_iter().filter(|xid| !aside.contains(xid)));
         let touching = touching.collect();
         self.lock().horizon.keep_only_touching(&touching);
         Ok(())
@@ -309,7 +312,9 @@ impl Cursors {
             }
         }
         let started = Instant::now();
-        while self.look_once(pool, Stretch::Late, LATE_LOOK_ROWS_MAX).await? && started.elapsed() < LATE_LOOKS_TIME_MAX {}
+        while self.look_once(pool, Stretch::Late, LATE_LOOK_ROWS_MAX).await? && started.elapsed() < LATE_LOOKS_TIME_MAX
+        {
+        }
         Ok(())
     }
 
@@ -383,16 +388,10 @@ impl Cursors {
         let priorities: Vec<i16> = found.iter().map(|(lane, ..)| priority(*lane)).collect();
         let segments: Vec<i16> = found.iter().map(|(_, _, segment)| *segment).collect();
         let seqs: Vec<i64> = found.iter().map(|(_, seq, _)| *seq).collect();
-        let rows = sqlx::query_file!(
-            "queries/claim/still_available.sql",
-            &places,
-            &queues,
-            &priorities,
-            &segments,
-            &seqs
-        )
-        .fetch_all(pool)
-        .await?;
+        let rows =
+            sqlx::query_file!("queries/claim/still_available.sql", &places, &queues, &priorities, &segments, &seqs)
+                .fetch_all(pool)
+                .await?;
         let still: HashSet<usize> = rows.into_iter().filter_map(|row| usize::try_from(row.place).ok()).collect();
         let mut state = self.lock();
         for (place, (lane, seq, _)) in found.into_iter().enumerate() {

@@ -130,7 +130,8 @@ impl Horizon {
                 if self.aside.contains_key(&xid) {
                     continue;
                 }
-                let open_for = self.first_seen_open.get(&xid).map_or(Duration::ZERO, |since| now.duration_since(*since));
+                let open_for =
+                    self.first_seen_open.get(&xid).map_or(Duration::ZERO, |since| now.duration_since(*since));
                 if open_for > PATIENCE {
                     self.aside.insert(xid, self.settled);
                 } else {

@@ -162,7 +162,7 @@ impl Lanes {
     pub(crate) fn looked(&mut self, stretch: Stretch, ask: &Ask, answer: &Looked) -> bool {
         let lane = &mut self.lanes[ask.lane];
         // A later segment may have narrowed the stretch after an earlier one had found rows above it.
-        lane.found.extend(answer.found.iter().filter(|(seq, _)| *seq <= answer.reached));
+        lane.found.extend(answer.found.iter().copied().filter(|(seq, _)| *seq <= answer.reached));
         if let Some(other) = answer.other {
             lane.other = Some(lane.other.map_or(other, |lowest| lowest.min(other)));
         }

@@ -6,31 +6,20 @@ use awa_storage::testing::TestDatabase;
 #[tokio::test]
 async fn empty_database_is_refused_by_version_and_command() {
     let database = TestDatabase::empty().await;
-    let refusal = require_current_schema(&database.pool())
+    let refusal = require_current_schema(&database.pool()).await.expect_err("there is no schema").to_string();
+    assert!(refusal.contains("version 0") && refusal.contains("awa migrate"), "{refusal}");
+    let schemas: i64 = sqlx::query_scalar("select count(*) from pg_namespace where nspname = 'awa'")
+        .fetch_one(&database.pool())
         .await
-        .expect_err("there is no schema")
-        .to_string();
-    assert!(
-        refusal.contains("version 0") && refusal.contains("awa migrate"),
-        "{refusal}"
-    );
-    let schemas: i64 =
-        sqlx::query_scalar("select count(*) from pg_namespace where nspname = 'awa'")
-            .fetch_one(&database.pool())
-            .await
-            .expect("the server answers");
+        .expect("the server answers");
     assert_eq!(schemas, 0, "a refusal writes nothing");
 }
 
 #[tokio::test]
 async fn migrated_database_is_accepted() {
     let database = TestDatabase::empty().await;
-    migrate(&database.pool())
-        .await
-        .expect("an empty database can be migrated");
-    require_current_schema(&database.pool())
-        .await
-        .expect("it was just migrated");
+    migrate(&database.pool()).await.expect("an empty database can be migrated");
+    require_current_schema(&database.pool()).await.expect("it was just migrated");
 }
 
 #[tokio::test]
@@ -41,10 +30,7 @@ async fn newer_schema_is_refused_by_both_versions() {
         .await
         .expect("the table is there");
     let needed = awa_migrations_version();
-    for refusal in [
-        require_current_schema(&database.pool()).await.err(),
-        migrate(&database.pool()).await.err(),
-    ] {
+    for refusal in [require_current_schema(&database.pool()).await.err(), migrate(&database.pool()).await.err()] {
         let text = refusal.expect("999 is newer").to_string();
         assert!(text.contains("999") && text.contains(&needed), "{text}");
     }

@@ -17,9 +17,7 @@ async fn each_database_is_migrated_and_its_own() {
     let (one, other) = tokio::join!(TestDatabase::new(), TestDatabase::new());
     assert_ne!(one.name(), other.name());
     require_current_schema(&one.pool()).await.expect("migrated");
-    require_current_schema(&other.pool())
-        .await
-        .expect("migrated");
+    require_current_schema(&other.pool()).await.expect("migrated");
 }
 
 #[tokio::test]
@@ -39,8 +37,7 @@ async fn database_goes_with_a_panic() {
     let (tell, told) = tokio::sync::oneshot::channel();
     let panicking = tokio::spawn(async move {
         let database = TestDatabase::new().await;
-        tell.send(database.name().to_owned())
-            .expect("the test listens");
+        tell.send(database.name().to_owned()).expect("the test listens");
         panic!("as a failed assertion does");
     });
     let name = told.await.expect("the task told its name");
