@@ -1,0 +1,51 @@
+//! `cargo xtask ci`: everything that has to hold before a change is taken, one step after the other.
+
+use std::time::Instant;
+
+use crate::command::{Result, cargo, run};
+
+/// Name of a step, and what `cargo` is called with. The quick ones first: they find most mistakes.
+const STEPS: [(&str, &[&str]); 9] = [
+    ("format", &["fmt", "--all", "--check"]),
+    ("tidy", &["xtask", "tidy"]),
+    (
+        "clippy",
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ],
+    ),
+    ("query metadata", &["xtask", "sqlx", "--check"]),
+    ("docs/schema.sql", &["xtask", "schema", "--check"]),
+    ("rustdoc", &["doc", "--workspace", "--no-deps", "--quiet"]),
+    ("tests and doc tests", &["xtask", "test"]),
+    (
+        "benches once",
+        &["xtask", "test", "--", "-p", "awa-benches", "--benches"],
+    ),
+    ("demo", &["xtask", "demo", "--jobs", "40"]),
+];
+
+/// Runs every step up to the first that fails.
+pub(crate) fn ci() -> Result {
+    let begun = Instant::now();
+    for (title, arguments) in STEPS {
+        println!("\n=== {title}: cargo {}", arguments.join(" "));
+        let mut step = cargo(arguments);
+        if title == "rustdoc" {
+            step.env("RUSTDOCFLAGS", "-D warnings");
+        }
+        run(&mut step)?;
+        println!(
+            "=== {title}: done, {} s since the start",
+            begun.elapsed().as_secs()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask test`: every test of the workspace, on a private PostgreSQL.
+
+use crate::command::{Result, cargo, run};
+use crate::postgres::{Profile, Target};
+
+/// Tests in modules of this name take minutes: the same cases as their neighbours, at full size.
+const LONG: &str = "::long::";
+
+/// Arguments of `test`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Run the modules named `long` too.
+    #[arg(long)]
+    long: bool,
+    /// Version of PostgreSQL.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(14..), conflicts_with = "database_url")]
+    pg: Option<u32>,
+    /// Use this server instead: databases named awa_test_… are made and dropped there.
+    #[arg(long)]
+    database_url: Option<String>,
+    /// Arguments of `cargo test`, such as `-p awa-model` or a part of a test's name; after another `--` those of the
+    /// test programs.
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+/// Runs them. The error is that a test failed.
+pub(crate) fn test(options: &Options) -> Result {
+    let server = Target::choose(options.database_url.as_deref(), Profile::Test, options.pg)?;
+    let mut command = cargo(["test"]);
+    command
+        .args(arguments(options))
+        .env("AWA_TEST_DATABASE_URL", server.url());
+    run(&mut command)
+}
+
+/// What `cargo test` is called with.
+fn arguments(options: &Options) -> Vec<&str> {
+    let given: Vec<&str> = options.arguments.iter().map(String::as_str).collect();
+    let split = given
+        .iter()
+        .position(|argument| *argument == "--")
+        .unwrap_or(given.len());
+    let (to_cargo, to_tests) = given.split_at(split);
+    let mut all = Vec::new();
+    if !to_cargo
+        .iter()
+        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
+    {
+        all.push("--workspace");
+    }
+    // One failing program does not keep the others from being run.
+    all.push("--no-fail-fast");
+    all.extend(to_cargo);
+    all.push("--");
+    all.extend(to_tests.iter().skip(1));
+    if !options.long {
+        all.extend(["--skip", LONG]);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    //! Each way to call `test`, and what `cargo test` is called with.
+
+    use super::{Options, arguments};
+
+    fn check(long: bool, given: &str, expected: &str) {
+        let given = given.split_whitespace().map(str::to_owned).collect();
+        let options = Options {
+            long,
+            pg: None,
+            database_url: None,
+            arguments: given,
+        };
+        assert_eq!(arguments(&options).join(" "), expected);
+    }
+
+    #[test]
+    fn long_modules_are_left_out_unless_asked_for() {
+        check(false, "", "--workspace --no-fail-fast -- --skip ::long::");
+        check(true, "", "--workspace --no-fail-fast --");
+    }
+
+    #[test]
+    fn package_and_arguments_of_the_test_programs_find_their_places() {
+        check(true, "-p awa-model", "--no-fail-fast -p awa-model --");
+        check(
+            false,
+            "lease -- --nocapture",
+            "--workspace --no-fail-fast lease -- --nocapture --skip ::long::",
+        );
+    }
+}
