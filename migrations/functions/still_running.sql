@@ -10,18 +10,18 @@ declare
 begin
     select string_agg(replace($branch$
         when @ then
-            select array_agg(wanted.id) filter (where job.runs),
-                   array_agg(wanted.run_lease) filter (where job.runs),
-                   array_agg(wanted.id) filter (where job.runs is null),
-                   array_agg(wanted.run_lease) filter (where job.runs is null)
+            select array_agg(job.id) filter (where job.runs),
+                   array_agg(job.run_lease) filter (where job.runs),
+                   array_agg(job.id) filter (where job.runs is null),
+                   array_agg(job.run_lease) filter (where job.runs is null)
               into here_ids, here_leases, absent_ids, absent_leases
-              from unnest(p_ids, p_leases) as wanted (id, run_lease)
-              left join lateral (
-                   select hot.state = 'running' and hot.run_lease = wanted.run_lease as runs
-                     from awa.jobs_hot_@ as hot
-                    where hot.id = wanted.id
-                   offset 0
-              ) as job on true;$branch$, '@', segment::text), '' order by segment)
+              from (select wanted.id, wanted.run_lease,
+                           (select hot.state = 'running' and hot.run_lease = wanted.run_lease
+                              from awa.jobs_hot_@ as hot
+                             where hot.id = wanted.id) as runs
+                      from unnest(p_ids, p_leases) as wanted (id, run_lease)
+                    offset 0) as job
+             where job.runs is distinct from false;$branch$, '@', segment::text), '' order by segment)
       into branches
       from generate_series(0, 7) as segment;
     execute replace($function$
