@@ -11,14 +11,21 @@
 //! - An available job of a known kind is found by the first look that begins after its transaction has ended ([`claim`]).
 
 pub mod attempt;
+pub mod audit;
 pub mod claim;
 mod error;
 mod guarded;
+pub mod leader;
 mod lease;
+pub mod promote;
+pub mod prune;
+pub mod rescue;
+pub mod ring;
 pub mod schema;
 pub mod settle;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod workers;
 
 pub use self::{
     claim::{Claimed, Cursors},
