@@ -1,1 +1,35 @@
-//! Being laid out.
+//! What keeps an Awa fleet healthy: promotion, rescue, the ring of segments, retention and the audit, done by one process
+//! at a time. Knows no handlers.
+//!
+//! Map: [`Maintainer`] is the only loop. It runs each [`Duty`] in a task of its own while its [`Elector`] leads, so a slow
+//! duty delays no other. A duty knows one pass: bounded, safe to repeat, safe beside another process that does the same.
+//! [`MaintenanceConfig`] holds every interval and limit. The statements are in `awa-storage`.
+//!
+//! *Invariant I10:* two leaders at once do no harm. Leadership only saves work.
+//! *Invariant I6:* a pass that meets a bad row still handles all others.
+
+mod auditor;
+mod claims_keeper;
+mod config;
+mod duty;
+mod error;
+mod leadership;
+mod maintainer;
+mod promoter;
+mod pruner;
+mod rescuer;
+mod ring_keeper;
+
+pub use self::{
+    auditor::Auditor,
+    claims_keeper::ClaimsKeeper,
+    config::{InvalidConfig, MaintenanceConfig},
+    duty::{Duty, Next, Pass},
+    error::Error,
+    leadership::{DUTY, Elector, Trust},
+    maintainer::Maintainer,
+    promoter::Promoter,
+    pruner::Pruner,
+    rescuer::Rescuer,
+    ring_keeper::RingKeeper,
+};
