@@ -32,14 +32,9 @@ pub enum Error {
         value: String,
     },
 
-    /// Several callers fought for the same unique key for longer than is reasonable; nothing was written.
-    #[error("unique key of a `{kind}` job is contended: tried {tries} times")]
-    UniqueKeyContended {
-        /// The kind of the job.
-        kind: String,
-        /// How often insertion was tried.
-        tries: u32,
-    },
+    /// Others took and gave back the same unique key too often while it was looked up; nothing was written.
+    #[error("a unique key changed hands too often to be taken or looked up")]
+    UniqueKeyContended,
 }
 
 /// `invalid_parameter_value`-like classes that a retry of the same statement cannot mend are not listed: transient is what
@@ -56,12 +51,28 @@ const TRANSIENT: [&str; 9] = [
     "25006", // read_only_sql_transaction: connected to a standby during a failover
 ];
 
+/// Raised by the database function `awa.take_unique_keys`.
+const UNIQUE_KEY_CONTENDED: &str = "AWA01";
+
 impl Error {
+    /// The error of a statement that takes unique keys.
+    pub(crate) fn of_enqueue(error: sqlx::Error) -> Self {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        if code.is_some_and(|code| code == UNIQUE_KEY_CONTENDED) {
+            return Self::UniqueKeyContended;
+        }
+        Self::Database(error)
+    }
+
     /// Whether the same statement may succeed when it is sent once more: the connection broke, the server restarts, a lock
     /// was not to be had, a deadlock was resolved. Every statement of this crate that is guarded by a lease may be repeated,
     /// also when it is unknown whether it committed.
     pub fn is_transient(&self) -> bool {
-        let Self::Database(error) = self else { return false };
+        let error = match self {
+            Self::UniqueKeyContended => return true,
+            Self::Database(error) => error,
+            _ => return false,
+        };
         match error {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)

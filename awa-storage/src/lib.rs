@@ -13,10 +13,12 @@
 pub mod attempt;
 pub mod audit;
 pub mod claim;
+pub mod enqueue;
 mod error;
 mod guarded;
 pub mod leader;
 mod lease;
+pub mod notify;
 pub mod promote;
 pub mod prune;
 pub mod rescue;
@@ -25,6 +27,7 @@ pub mod schema;
 pub mod settle;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod unique;
 pub mod workers;
 
 pub use self::{

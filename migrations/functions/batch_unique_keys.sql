@@ -32,7 +32,7 @@ begin
                    awa.unique_key(
                        given.kind,
                        case when given.by_queue then given.queue end,
-                       case when given.by_args then given.args end,
+                       case when given.by_args or given.fields is not null then given.args end,
                        case when given.fields is not null then
                            array(select jsonb_array_elements_text(given.fields))
                        end,

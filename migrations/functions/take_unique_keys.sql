@@ -4,7 +4,7 @@
 -- Answers the holder of each key, same order: the asking job itself where it got the key. Never an empty place.
 -- Waits for open transactions that have inserted or are giving back one of the keys.
 -- Index: job_unique_claims_pkey. Locks the claims it inserts, in key order; none of those it only reads.
--- Loses: a key that changes hands between every two of its looks ends in an error of SQLSTATE 55P03 after rounds_max rounds.
+-- Loses: a key that changes hands between every two of its looks ends in an error of SQLSTATE AWA01 after rounds_max rounds.
 -- A caller in REPEATABLE READ may get 40001 instead of a holder that its snapshot cannot see.
 create or replace function awa.take_unique_keys(p_keys bytea[], p_ids bigint[])
     returns bigint[]
@@ -41,7 +41,7 @@ begin
         end if;
     end loop;
     raise exception 'a unique key changed hands % times while it was looked up', rounds_max
-        using errcode = 'lock_not_available', schema = 'awa', table = 'job_unique_claims',
+        using errcode = 'AWA01', schema = 'awa', table = 'job_unique_claims',
               hint = 'Enqueue again: nothing was written.';
 end
 $take_unique_keys$;

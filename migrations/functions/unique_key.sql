@@ -1,7 +1,7 @@
 -- The unique key of a job: the one computation behind every path, so that languages cannot disagree.
 --   p_kind     always part of the key
 --   p_queue    part of the key; null: the same key in every queue
---   p_args     part of the key, in jsonb's own normal form; null: whatever the arguments
+--   p_args     part of the key, in the form of awa.canonical_json; null: whatever the arguments
 --   p_fields   the top-level fields of p_args that count, in any order; null: all of p_args. A field that is missing differs
 --              from one that is null.
 --   p_period   seconds of a period counted from 1970-01-01 UTC; null: no period
@@ -32,7 +32,7 @@ begin
         encoded := encoded || 'q'::bytea || int4send(length(part)) || part;
     end if;
     if p_args is not null and p_fields is null then
-        part := convert_to(p_args::text, 'UTF8');
+        part := convert_to(awa.canonical_json(p_args), 'UTF8');
         encoded := encoded || 'a'::bytea || int4send(length(part)) || part;
     end if;
     if p_fields is not null then
@@ -42,7 +42,7 @@ begin
                            || coalesce('v'::bytea || int4send(length(field.value)) || field.value, ''),
                        '' order by field.name)
               from (select distinct convert_to(listed.name, 'UTF8') as name,
-                                    convert_to((p_args -> listed.name)::text, 'UTF8') as value
+                                    convert_to(awa.canonical_json(p_args -> listed.name), 'UTF8') as value
                       from unnest(p_fields) as listed (name)) as field
         );
         encoded := encoded || coalesce(part, '');

@@ -1,0 +1,222 @@
+//! The task behind a [`Listener`](super::Listener): owns the connection, drains it, asks for gates on it, makes it again.
+
+use std::{
+    collections::{HashMap, HashSet},
+    future::Future,
+    sync::Arc,
+    time::Duration,
+};
+
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
+};
+use tokio::{
+    select,
+    sync::{Notify, mpsc, oneshot},
+    time::{sleep, timeout},
+};
+
+use super::down;
+use crate::Error;
+
+/// The one channel. Its payloads are hashes of queue names, so that their length does not matter.
+const CHANNEL: &str = "awa";
+
+/// Longest time that a statement, a connection or a farewell may take before the connection counts as broken.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause before the first new connection after one broke; each further pause is twice as long.
+const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// Longest pause between attempts to connect.
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// What the user of the listener asks of the task. A reply that nobody waits for any more is dropped.
+pub(super) enum Command {
+    TryGates { queues: Vec<String>, reply: oneshot::Sender<Result<bool, Error>> },
+    ReleaseGates { queues: Vec<String>, reply: oneshot::Sender<Result<(), Error>> },
+}
+
+impl Command {
+    fn refuse(self) {
+        match self {
+            Self::TryGates { reply, .. } => drop(reply.send(Err(down()))),
+            Self::ReleaseGates { reply, .. } => drop(reply.send(Err(down()))),
+        }
+    }
+}
+
+/// Whether the connection can be used on.
+enum Next {
+    Continue,
+    Reconnect,
+    Close,
+}
+
+/// The connection with what is known of its session, and where to signal.
+pub(super) struct Drain {
+    options: PgConnectOptions,
+    signal: Arc<Notify>,
+    session: Session,
+    /// Gates by queue, as the server computed them: they do not change while it runs the same version.
+    gates: HashMap<String, i32>,
+}
+
+/// One connection. Its gates are those that it holds: they end with it.
+struct Session {
+    listener: PgListener,
+    /// The listener takes its connection from a pool, which is here for nothing else, and closes it.
+    pool: PgPool,
+    held: HashSet<i32>,
+}
+
+impl Session {
+    async fn open(options: &PgConnectOptions) -> Result<Self, Error> {
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .max_lifetime(None)
+            .idle_timeout(None)
+            .acquire_timeout(ANSWER_TIMEOUT)
+            .connect_lazy_with(options.clone());
+        let mut listener = PgListener::connect_with(&pool).await?;
+        // A new connection would hold no gates: it is made here, where that is known.
+        listener.eager_reconnect(false);
+        listener.listen(CHANNEL).await?;
+        Ok(Self { listener, pool, held: HashSet::new() })
+    }
+
+    async fn close(self) {
+        drop(self.listener);
+        // A connection that no longer answers is left to its socket.
+        let _ = timeout(ANSWER_TIMEOUT, self.pool.close()).await;
+    }
+}
+
+impl Drain {
+    pub(super) async fn connect(options: PgConnectOptions, signal: Arc<Notify>) -> Result<Self, Error> {
+        let session = Session::open(&options).await?;
+        Ok(Self { options, signal, session, gates: HashMap::new() })
+    }
+
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        loop {
+            let next = select! {
+                received = self.session.listener.try_recv() => match received {
+                    Ok(Some(notification)) => self.pass_on(notification.payload()),
+                    Ok(None) | Err(_) => Next::Reconnect,
+                },
+                command = inbox.recv() => match command {
+                    Some(command) => self.obey(command).await,
+                    None => Next::Close,
+                },
+            };
+            match next {
+                Next::Continue => {}
+                Next::Reconnect => {
+                    let Some(connected) = self.reconnected(&mut inbox).await else { return };
+                    self = connected;
+                }
+                Next::Close => return self.session.close().await,
+            }
+        }
+    }
+
+    /// Signals if the notification is about a queue that was ever asked for.
+    fn pass_on(&self, payload: &str) -> Next {
+        let concerns_us = payload.parse().is_ok_and(|gate: i32| self.gates.values().any(|known| *known == gate));
+        if concerns_us {
+            self.signal.notify_one();
+        }
+        Next::Continue
+    }
+
+    async fn obey(&mut self, command: Command) -> Next {
+        match command {
+            Command::TryGates { queues, reply } => answer(reply, self.try_gates(queues)).await,
+            Command::ReleaseGates { queues, reply } => answer(reply, self.release_gates(&queues)).await,
+        }
+    }
+
+    async fn try_gates(&mut self, queues: Vec<String>) -> Result<bool, Error> {
+        let wanted: Vec<String> = queues.into_iter().filter(|queue| !self.holds(queue)).collect();
+        let mut all = true;
+        if wanted.is_empty() {
+            return Ok(all);
+        }
+        let asked =
+            sqlx::query_file!("queries/notify/try_gates.sql", &wanted).fetch_all(&mut self.session.listener).await?;
+        for gate in asked {
+            match gate.holder.as_str() {
+                "held" => drop(self.session.held.insert(gate.id)),
+                "writer" => all = false,
+                // Another sleeper: its notification goes to all that listen.
+                _ => {}
+            }
+            self.gates.insert(gate.queue, gate.id);
+        }
+        Ok(all)
+    }
+
+    fn holds(&self, queue: &str) -> bool {
+        self.gates.get(queue).is_some_and(|gate| self.session.held.contains(gate))
+    }
+
+    async fn release_gates(&mut self, queues: &[String]) -> Result<(), Error> {
+        let gates: HashSet<i32> = queues.iter().filter_map(|queue| self.gates.get(queue).copied()).collect();
+        let held: Vec<i32> = gates.intersection(&self.session.held).copied().collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        sqlx::query_file!("queries/notify/release_gates.sql", &held).fetch_all(&mut self.session.listener).await?;
+        self.session.held.retain(|gate| !held.contains(gate));
+        Ok(())
+    }
+
+    /// A new session in place of one that broke, or nothing if the listener is closed meanwhile.
+    async fn reconnected(self, inbox: &mut mpsc::Receiver<Command>) -> Option<Self> {
+        let Self { options, signal, session, gates } = self;
+        // The gates go with the old connection as soon as the server notices; nothing may hold it open here.
+        tokio::spawn(session.close());
+        // Wake whoever sleeps, now: while there is no connection, nothing is announced.
+        signal.notify_one();
+        let mut pause = RECONNECT_PAUSE_MIN;
+        loop {
+            let opening = async {
+                sleep(pause).await;
+                Session::open(&options).await
+            };
+            let session = refusing(inbox, opening).await?;
+            match session {
+                Ok(session) => {
+                    signal.notify_one();
+                    return Some(Self { options, signal, session, gates });
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the connection that listens could not be made");
+                    pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
+                }
+            }
+        }
+    }
+}
+
+/// Sends the outcome to whoever asked. Any error, lateness included, condemns the connection: its state is not known.
+async fn answer<T>(reply: oneshot::Sender<Result<T, Error>>, work: impl Future<Output = Result<T, Error>>) -> Next {
+    let outcome = timeout(ANSWER_TIMEOUT, work).await.unwrap_or_else(|_| Err(down()));
+    let next = if outcome.is_ok() { Next::Continue } else { Next::Reconnect };
+    // Whoever asked may have given up; the gates it got are given back by its next release, or with the connection.
+    drop(reply.send(outcome));
+    next
+}
+
+/// Drives `work` while turning every command away. Nothing if the listener is closed meanwhile.
+async fn refusing<T>(inbox: &mut mpsc::Receiver<Command>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(work);
+    loop {
+        select! {
+            done = &mut work => return Some(done),
+            command = inbox.recv() => command?.refuse(),
+        }
+    }
+}
