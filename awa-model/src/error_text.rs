@@ -12,10 +12,7 @@ const CUT: &str = "… (cut)";
 ///
 /// Memory is bounded too: formatting stops where the text is full, so an error that prints gigabytes costs kilobytes.
 pub fn error_text(error: &(impl fmt::Display + ?Sized)) -> String {
-    let mut text = Bounded {
-        text: String::new(),
-        is_full: false,
-    };
+    let mut text = Bounded { text: String::new(), is_full: false };
     // An error means full, or a Display that gave up; what was written by then is kept.
     let _ = write!(text, "{error}");
     let Bounded { mut text, is_full } = text;
@@ -48,13 +45,8 @@ impl Bounded {
         let room = limits::ERROR_BYTES_MAX - self.text.len();
         // Stays full: a Display may ignore the error and go on with something shorter.
         self.is_full = self.is_full || piece.len() > room;
-        self.text
-            .push_str(&piece[..piece.floor_char_boundary(room)]);
-        if self.is_full {
-            Err(fmt::Error)
-        } else {
-            Ok(())
-        }
+        self.text.push_str(&piece[..piece.floor_char_boundary(room)]);
+        if self.is_full { Err(fmt::Error) } else { Ok(()) }
     }
 }
 
@@ -71,20 +63,13 @@ mod tests {
     fn a_short_text_is_kept_with_nul_replaced() {
         assert_eq!(error_text("disk full"), "disk full");
         assert_eq!(error_text("a\0b\0"), "a\u{FFFD}b\u{FFFD}");
-        assert_eq!(
-            error_text(&"x".repeat(ERROR_BYTES_MAX)).len(),
-            ERROR_BYTES_MAX
-        );
+        assert_eq!(error_text(&"x".repeat(ERROR_BYTES_MAX)).len(), ERROR_BYTES_MAX);
     }
 
     #[test]
     fn a_long_text_is_cut_between_characters_and_says_so() {
         let text = error_text(&"🦀".repeat(ERROR_BYTES_MAX));
-        assert!(
-            text.len() <= ERROR_BYTES_MAX && text.len() > ERROR_BYTES_MAX - 8,
-            "{}",
-            text.len()
-        );
+        assert!(text.len() <= ERROR_BYTES_MAX && text.len() > ERROR_BYTES_MAX - 8, "{}", text.len());
         assert!(text.ends_with("🦀… (cut)"), "{}", &text[text.len() - 40..]);
     }
 

@@ -18,10 +18,7 @@ pub struct JobId<A = ()> {
 impl<A> JobId<A> {
     /// Wraps the number that the database assigned.
     pub const fn new(value: i64) -> Self {
-        Self {
-            value,
-            args: PhantomData,
-        }
+        Self { value, args: PhantomData }
     }
 
     /// The number as the database stores it.

@@ -9,9 +9,7 @@ use serde_json::Value;
 
 pub use self::invalid::InvalidJob;
 pub(crate) use self::invalid::field;
-use crate::{
-    InvalidJson, JobArgs, Kind, Priority, QueueName, Unique, UniqueArgs, json, limits, name,
-};
+use crate::{InvalidJson, JobArgs, Kind, Priority, QueueName, Unique, UniqueArgs, json, limits, name};
 
 /// A job to be enqueued, with args of type `A`.
 ///
@@ -131,10 +129,7 @@ impl<A: JobArgs> NewJob<A> {
 impl<A> NewJob<A> {
     /// Puts it into this queue.
     pub fn queue(self, queue: impl Into<String>) -> Self {
-        Self {
-            queue: queue.into(),
-            ..self
-        }
+        Self { queue: queue.into(), ..self }
     }
 
     /// Sets its urgency within the queue: 1 (first) to 4 (last).
@@ -144,34 +139,22 @@ impl<A> NewJob<A> {
 
     /// Lets it wait until this time by the clock of the database. A time in the past means now.
     pub fn run_at(self, time: DateTime<Utc>) -> Self {
-        Self {
-            due: Due::At(time),
-            ..self
-        }
+        Self { due: Due::At(time), ..self }
     }
 
     /// Lets it wait this long, at most a thousand years. Replaces [`run_at`](Self::run_at), and the other way round.
     pub fn run_in(self, delay: Duration) -> Self {
-        Self {
-            due: Due::In(delay),
-            ..self
-        }
+        Self { due: Due::In(delay), ..self }
     }
 
     /// Sets how often it is tried, the first time included: 1 to 1000.
     pub fn max_attempts(self, attempts: i16) -> Self {
-        Self {
-            max_attempts: attempts,
-            ..self
-        }
+        Self { max_attempts: attempts, ..self }
     }
 
     /// Limits how long one attempt may take: more than zero, at most ten years.
     pub fn timeout(self, timeout: Duration) -> Self {
-        Self {
-            timeout: Some(timeout),
-            ..self
-        }
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Adds a tag, by which people find it: 1 to 128 bytes without control characters, at most 32 tags.
@@ -192,34 +175,22 @@ impl<A> NewJob<A> {
 
     /// Attaches a JSON object of your own, at most 64 KiB. Awa stores it and never looks inside.
     pub fn metadata(self, metadata: impl Into<Value>) -> Self {
-        Self {
-            metadata: Some(metadata.into()),
-            ..self
-        }
+        Self { metadata: Some(metadata.into()), ..self }
     }
 
     /// Makes it a duplicate of a job that is like it by this rule.
     pub fn unique(self, unique: Unique) -> Self {
-        Self {
-            unique: Some(unique),
-            ..self
-        }
+        Self { unique: Some(unique), ..self }
     }
 
     /// Adds it in any case, whatever its kind says about uniqueness.
     pub fn not_unique(self) -> Self {
-        Self {
-            unique: None,
-            ..self
-        }
+        Self { unique: None, ..self }
     }
 
     /// Hands on the trace that it belongs to (a W3C `traceparent`), at most 1 KiB.
     pub fn trace_context(self, context: impl Into<String>) -> Self {
-        Self {
-            trace_context: Some(context.into()),
-            ..self
-        }
+        Self { trace_context: Some(context.into()), ..self }
     }
 }
 
@@ -268,17 +239,11 @@ fn check_due(due: Due) -> Result<(), InvalidJob> {
     match due {
         Due::At(time) if !years.contains(&time.year()) => {
             let allowed = format!("in the years {} to {}", years.start(), years.end());
-            Err(InvalidJob::out_of_range(
-                field::RUN_AT,
-                format!("{time:?}"),
-                allowed,
-            ))
+            Err(InvalidJob::out_of_range(field::RUN_AT, format!("{time:?}"), allowed))
         }
-        Due::In(delay) if delay > limits::RUN_IN_MAX => Err(InvalidJob::out_of_range(
-            field::RUN_IN,
-            format!("{delay:?}"),
-            "at most 1000 years",
-        )),
+        Due::In(delay) if delay > limits::RUN_IN_MAX => {
+            Err(InvalidJob::out_of_range(field::RUN_IN, format!("{delay:?}"), "at most 1000 years"))
+        }
         Due::Now | Due::At(_) | Due::In(_) => Ok(()),
     }
 }
@@ -289,11 +254,7 @@ fn check_attempts(attempts: i16) -> Result<(), InvalidJob> {
         return Ok(());
     }
     let allowed = format!("{} to {}", range.start(), range.end());
-    Err(InvalidJob::out_of_range(
-        field::MAX_ATTEMPTS,
-        attempts.to_string(),
-        allowed,
-    ))
+    Err(InvalidJob::out_of_range(field::MAX_ATTEMPTS, attempts.to_string(), allowed))
 }
 
 fn check_timeout(timeout: Option<Duration>) -> Result<(), InvalidJob> {
@@ -302,11 +263,7 @@ fn check_timeout(timeout: Option<Duration>) -> Result<(), InvalidJob> {
     match timeout {
         Some(timeout) if !(shortest..=limits::TIMEOUT_MAX).contains(&timeout) => {
             let allowed = "1 microsecond to 10 years";
-            Err(InvalidJob::out_of_range(
-                field::TIMEOUT,
-                format!("{timeout:?}"),
-                allowed,
-            ))
+            Err(InvalidJob::out_of_range(field::TIMEOUT, format!("{timeout:?}"), allowed))
         }
         Some(_) | None => Ok(()),
     }
@@ -315,15 +272,9 @@ fn check_timeout(timeout: Option<Duration>) -> Result<(), InvalidJob> {
 fn check_tags(tags: &[String]) -> Result<(), InvalidJob> {
     if tags.len() > limits::TAGS_MAX {
         let allowed = format!("at most {} tags", limits::TAGS_MAX);
-        return Err(InvalidJob::out_of_range(
-            field::TAGS,
-            format!("{} tags", tags.len()),
-            allowed,
-        ));
+        return Err(InvalidJob::out_of_range(field::TAGS, format!("{} tags", tags.len()), allowed));
     }
-    tags.iter()
-        .try_for_each(|tag| name::check(field::TAG, tag))
-        .map_err(InvalidJob::from)
+    tags.iter().try_for_each(|tag| name::check(field::TAG, tag)).map_err(InvalidJob::from)
 }
 
 fn check_metadata(metadata: Option<&Value>) -> Result<(), InvalidJob> {
@@ -331,21 +282,12 @@ fn check_metadata(metadata: Option<&Value>) -> Result<(), InvalidJob> {
         return Ok(());
     };
     if !metadata.is_object() {
-        return Err(InvalidJob::out_of_range(
-            field::METADATA,
-            json::kind_of(metadata),
-            "an object",
-        ));
+        return Err(InvalidJob::out_of_range(field::METADATA, json::kind_of(metadata), "an object"));
     }
     json::check(field::METADATA, metadata)?;
     let (bytes, max) = (json::size(metadata), limits::METADATA_BYTES_MAX);
     if bytes > max {
-        return Err(InvalidJson::TooLarge {
-            root: field::METADATA,
-            bytes,
-            max,
-        }
-        .into());
+        return Err(InvalidJson::TooLarge { root: field::METADATA, bytes, max }.into());
     }
     Ok(())
 }
@@ -354,17 +296,13 @@ fn check_unique_fields(unique: &Unique, args: &str) -> Result<(), InvalidJob> {
     let UniqueArgs::Fields(fields) = &unique.args else {
         return Ok(());
     };
-    let has_one = json::top_level_keys(args)
-        .is_some_and(|keys| fields.iter().any(|field| keys.contains(field.as_str())));
+    let has_one =
+        json::top_level_keys(args).is_some_and(|keys| fields.iter().any(|field| keys.contains(field.as_str())));
     if has_one {
         return Ok(());
     }
     let allowed = "names of fields, of which the args have at least one";
-    Err(InvalidJob::out_of_range(
-        field::UNIQUE_ARGS,
-        format!("{fields:?}"),
-        allowed,
-    ))
+    Err(InvalidJob::out_of_range(field::UNIQUE_ARGS, format!("{fields:?}"), allowed))
 }
 
 fn check_trace_context(context: Option<&str>) -> Result<(), InvalidJob> {
@@ -374,11 +312,7 @@ fn check_trace_context(context: Option<&str>) -> Result<(), InvalidJob> {
     let max = limits::TRACE_CONTEXT_BYTES_MAX;
     if context.len() > max {
         let found = format!("{} bytes", context.len());
-        return Err(InvalidJob::out_of_range(
-            field::TRACE_CONTEXT,
-            found,
-            format!("at most {max} bytes"),
-        ));
+        return Err(InvalidJob::out_of_range(field::TRACE_CONTEXT, found, format!("at most {max} bytes")));
     }
     if context.chars().any(char::is_control) {
         return Err(InvalidJob::out_of_range(

@@ -77,10 +77,7 @@ impl Job {
     /// # Errors
     /// A result that is not of that shape.
     pub fn result_as<T: DeserializeOwned>(&self) -> Result<Option<T>, serde_json::Error> {
-        self.result
-            .as_deref()
-            .map(|result| serde_json::from_str(result.get()))
-            .transpose()
+        self.result.as_deref().map(|result| serde_json::from_str(result.get())).transpose()
     }
 }
 
@@ -135,9 +132,7 @@ impl AttemptError {
             at: text("at").and_then(|at| at.parse().ok()),
             attempt: i16::try_from(number("attempt")).unwrap_or_default(),
             lease: RunLease::new(number("lease")),
-            worker: text("worker")
-                .and_then(|worker| worker.parse().ok())
-                .map(WorkerId::new),
+            worker: text("worker").and_then(|worker| worker.parse().ok()).map(WorkerId::new),
             source: text("source").map_or(ErrorSource::Unknown, ErrorSource::from_text),
             // An entry without a text still says something: show it as it is.
             error: text("error").map_or_else(|| entry.to_string(), str::to_owned),

@@ -60,29 +60,17 @@ pub(crate) fn to_text<T: Serialize + ?Sized>(
     value: &T,
     bytes_max: usize,
 ) -> Result<String, InvalidJson> {
-    let mut sink = Sink {
-        text: Vec::with_capacity(128),
-        bytes: 0,
-        bytes_max,
-    };
+    let mut sink = Sink { text: Vec::with_capacity(128), bytes: 0, bytes_max };
     strict::write(root, value, &mut serde_json::Serializer::new(&mut sink))?;
     if sink.bytes > bytes_max {
-        return Err(InvalidJson::TooLarge {
-            root,
-            bytes: sink.bytes,
-            max: bytes_max,
-        });
+        return Err(InvalidJson::TooLarge { root, bytes: sink.bytes, max: bytes_max });
     }
-    let unserializable = |error| InvalidJson::Unserializable {
-        root,
-        source: serde::ser::Error::custom(error),
-    };
+    let unserializable = |error| InvalidJson::Unserializable { root, source: serde::ser::Error::custom(error) };
     let text = String::from_utf8(sink.text).map_err(unserializable)?;
     // Raw JSON inside the value is copied as it is, so its escapes have not been looked at. Escapes are rare: control
     // characters are all that is ever written as one.
     if text.contains("\\u") {
-        let parsed = serde_json::from_str(&text)
-            .map_err(|source| InvalidJson::Unserializable { root, source })?;
+        let parsed = serde_json::from_str(&text).map_err(|source| InvalidJson::Unserializable { root, source })?;
         check(root, &parsed)?;
     }
     Ok(text)
@@ -94,29 +82,19 @@ pub(crate) fn check(root: &'static str, value: &Value) -> Result<(), InvalidJson
 }
 
 /// The same for an object.
-pub(crate) fn check_object(
-    root: &'static str,
-    object: &Map<String, Value>,
-) -> Result<(), InvalidJson> {
+pub(crate) fn check_object(root: &'static str, object: &Map<String, Value>) -> Result<(), InvalidJson> {
     strict::write(root, object, &mut serde_json::Serializer::new(io::sink()))
 }
 
 /// `value` as JSON that can be stored.
-pub(crate) fn to_value<T: Serialize + ?Sized>(
-    root: &'static str,
-    value: &T,
-) -> Result<Value, InvalidJson> {
+pub(crate) fn to_value<T: Serialize + ?Sized>(root: &'static str, value: &T) -> Result<Value, InvalidJson> {
     let text = to_text(root, value, usize::MAX)?;
     serde_json::from_str(&text).map_err(|source| InvalidJson::Unserializable { root, source })
 }
 
 /// How long `value` is as compact JSON, without writing it anywhere.
 pub(crate) fn size<T: Serialize + ?Sized>(value: &T) -> usize {
-    let mut sink = Sink {
-        text: Vec::new(),
-        bytes: 0,
-        bytes_max: 0,
-    };
+    let mut sink = Sink { text: Vec::new(), bytes: 0, bytes_max: 0 };
     // Values that were checked have nothing that could fail to be written; a partial count would only be too small.
     let _ = serde_json::to_writer(&mut sink, value);
     sink.bytes

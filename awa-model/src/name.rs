@@ -64,28 +64,12 @@ pub(crate) fn check(what: &'static str, name: &str) -> Result<(), InvalidName> {
         return Err(InvalidName::Empty { what });
     }
     if !limits::NAME_BYTES.contains(&name.len()) {
-        let start = name
-            .chars()
-            .filter(|character| !character.is_control())
-            .take(EXCERPT_CHARACTERS)
-            .collect();
-        return Err(InvalidName::TooLong {
-            what,
-            start,
-            bytes: name.len(),
-        });
+        let start = name.chars().filter(|character| !character.is_control()).take(EXCERPT_CHARACTERS).collect();
+        return Err(InvalidName::TooLong { what, start, bytes: name.len() });
     }
-    match name
-        .char_indices()
-        .find(|(_, character)| character.is_control())
-    {
+    match name.char_indices().find(|(_, character)| character.is_control()) {
         None => Ok(()),
-        Some((at, character)) => Err(InvalidName::ControlCharacter {
-            what,
-            name: name.to_owned(),
-            character,
-            at,
-        }),
+        Some((at, character)) => Err(InvalidName::ControlCharacter { what, name: name.to_owned(), character, at }),
     }
 }
 

@@ -70,11 +70,8 @@ macro_rules! text {
         }
 
         impl<'r> sqlx::Decode<'r, sqlx::Postgres> for $Name {
-            fn decode(
-                value: sqlx::postgres::PgValueRef<'r>,
-            ) -> Result<Self, sqlx::error::BoxDynError> {
-                <String as sqlx::Decode<'r, sqlx::Postgres>>::decode(value)
-                    .map(|name| Self(name.into()))
+            fn decode(value: sqlx::postgres::PgValueRef<'r>) -> Result<Self, sqlx::error::BoxDynError> {
+                <String as sqlx::Decode<'r, sqlx::Postgres>>::decode(value).map(|name| Self(name.into()))
             }
         }
     };

@@ -32,11 +32,7 @@ impl Priority {
     /// # Errors
     /// Any number outside 1 to 4.
     pub const fn new(value: i16) -> Result<Self, InvalidPriority> {
-        if value < Self::FIRST.0 || value > Self::LAST.0 {
-            Err(InvalidPriority { value })
-        } else {
-            Ok(Self(value))
-        }
+        if value < Self::FIRST.0 || value > Self::LAST.0 { Err(InvalidPriority { value }) } else { Ok(Self(value)) }
     }
 
     /// Its number, 1 to 4.
@@ -86,28 +82,15 @@ mod tests {
     #[test]
     fn only_one_to_four_are_priorities() {
         for value in [i16::MIN, -1, 0, 5, i16::MAX] {
-            let refusal = Priority::new(value)
-                .expect_err("outside the range")
-                .to_string();
-            assert_eq!(
-                refusal,
-                format!("priority is {value}; it must be 1 (first) to 4 (last)")
-            );
+            let refusal = Priority::new(value).expect_err("outside the range").to_string();
+            assert_eq!(refusal, format!("priority is {value}; it must be 1 (first) to 4 (last)"));
         }
-        assert_eq!(
-            [1, 2, 3, 4].map(|value| Priority::new(value).expect("inside the range")),
-            Priority::ALL
-        );
+        assert_eq!([1, 2, 3, 4].map(|value| Priority::new(value).expect("inside the range")), Priority::ALL);
     }
 
     #[test]
     fn json_cannot_smuggle_in_a_wrong_priority() {
-        assert_eq!(
-            serde_json::from_str::<Priority>("3")
-                .expect("a priority")
-                .get(),
-            3
-        );
+        assert_eq!(serde_json::from_str::<Priority>("3").expect("a priority").get(), 3);
         assert!(serde_json::from_str::<Priority>("5").is_err());
     }
 }

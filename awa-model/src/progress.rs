@@ -71,11 +71,7 @@ impl Progress {
         let Value::Object(mut others) = stored else {
             return Self::new();
         };
-        let percent = others
-            .remove("percent")
-            .as_ref()
-            .and_then(Value::as_f64)
-            .map(percent_of);
+        let percent = others.remove("percent").as_ref().and_then(Value::as_f64).map(percent_of);
         let message = match others.remove("message") {
             Some(Value::String(message)) => Some(cut_message(message)),
             Some(_) | None => None,
@@ -84,13 +80,7 @@ impl Progress {
             Some(Value::Object(metadata)) => metadata,
             Some(_) | None => Map::new(),
         };
-        Self {
-            percent,
-            message,
-            metadata,
-            others,
-            ..Self::new()
-        }
+        Self { percent, message, metadata, others, ..Self::new() }
     }
 
     /// The same progress, with room for `bytes_max` bytes as compact JSON instead of 64 KiB.
@@ -116,10 +106,7 @@ impl Progress {
 
     /// Whether nothing was ever reported.
     pub fn is_empty(&self) -> bool {
-        self.percent.is_none()
-            && self.message.is_none()
-            && self.metadata.is_empty()
-            && self.others.is_empty()
+        self.percent.is_none() && self.message.is_none() && self.metadata.is_empty() && self.others.is_empty()
     }
 
     /// The JSON text that a row carries.
@@ -135,25 +122,14 @@ impl Progress {
     ///
     /// # Errors
     /// A message with U+0000, or too little room. Nothing has changed then.
-    pub fn set(
-        &mut self,
-        percent: impl TryInto<i64>,
-        message: impl Into<String>,
-    ) -> Result<(), ProgressError> {
+    pub fn set(&mut self, percent: impl TryInto<i64>, message: impl Into<String>) -> Result<(), ProgressError> {
         let percent = percent.try_into().unwrap_or(i64::MAX).clamp(0, 100);
         let message = cut_message(message.into());
         if message.contains('\0') {
-            return Err(InvalidJson::Nul {
-                path: "progress.message".to_owned(),
-            }
-            .into());
+            return Err(InvalidJson::Nul { path: "progress.message".to_owned() }.into());
         }
         let percent = Some(u8::try_from(percent).unwrap_or(100));
-        self.replace(Self {
-            percent,
-            message: Some(message),
-            ..self.clone()
-        })
+        self.replace(Self { percent, message: Some(message), ..self.clone() })
     }
 
     /// Merges `changes` into the metadata, one level deep: a key of `changes` replaces the whole value of the same key,
@@ -166,9 +142,7 @@ impl Progress {
         let changes = match changes.into() {
             Value::Object(changes) => changes,
             other => {
-                return Err(ProgressError::NotAnObject {
-                    found: json::kind_of(&other),
-                });
+                return Err(ProgressError::NotAnObject { found: json::kind_of(&other) });
             }
         };
         if changes.contains_key(STEPS) {
@@ -181,11 +155,7 @@ impl Progress {
     ///
     /// # Errors
     /// As [`update_metadata`](Self::update_metadata), and a value that cannot be written as JSON.
-    pub fn set_checkpoint<T: Serialize + ?Sized>(
-        &mut self,
-        key: &str,
-        value: &T,
-    ) -> Result<(), ProgressError> {
+    pub fn set_checkpoint<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<(), ProgressError> {
         let value = json::to_value(ROOT, value)?;
         self.update_metadata(Map::from_iter([(key.to_owned(), value)]))
     }
@@ -200,11 +170,7 @@ impl Progress {
     /// # Errors
     /// U+0000 in a key or text, nesting beyond 100 levels, a value that cannot be written as JSON, or too little room.
     /// Nothing has changed then.
-    pub fn set_step<T: Serialize + ?Sized>(
-        &mut self,
-        name: &str,
-        result: &T,
-    ) -> Result<(), ProgressError> {
+    pub fn set_step<T: Serialize + ?Sized>(&mut self, name: &str, result: &T) -> Result<(), ProgressError> {
         let result = json::to_value(ROOT, result)?;
         let mut steps = match self.metadata.get(STEPS) {
             Some(Value::Object(steps)) => steps.clone(),
@@ -223,22 +189,14 @@ impl Progress {
         json::check_object("progress.metadata", &changes)?;
         let mut metadata = self.metadata.clone();
         metadata.extend(changes);
-        self.replace(Self {
-            metadata,
-            ..self.clone()
-        })
+        self.replace(Self { metadata, ..self.clone() })
     }
 
     /// Takes on `changed` unless it is too large. What was edited beyond the limit from outside may still shrink.
     fn replace(&mut self, changed: Self) -> Result<(), ProgressError> {
         let (bytes, max) = (json::size(&changed), self.bytes_max);
         if bytes > max && bytes > json::size(self) {
-            return Err(InvalidJson::TooLarge {
-                root: ROOT,
-                bytes,
-                max,
-            }
-            .into());
+            return Err(InvalidJson::TooLarge { root: ROOT, bytes, max }.into());
         }
         *self = changed;
         Ok(())
@@ -259,8 +217,7 @@ fn percent_of(number: f64) -> u8 {
 fn cut_message(mut message: String) -> String {
     const CUT: &str = "…";
     if message.len() > limits::PROGRESS_MESSAGE_BYTES_MAX {
-        message
-            .truncate(message.floor_char_boundary(limits::PROGRESS_MESSAGE_BYTES_MAX - CUT.len()));
+        message.truncate(message.floor_char_boundary(limits::PROGRESS_MESSAGE_BYTES_MAX - CUT.len()));
         message.push_str(CUT);
     }
     message

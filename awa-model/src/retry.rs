@@ -57,11 +57,7 @@ impl RetryPolicy {
 fn exponential(attempt: u32, jitter: f64) -> Duration {
     // The exponent is clamped before anything is built from it: 2^17 s is past the maximum already.
     let base = Duration::from_secs(1 << attempt.min(17)).min(EXPONENTIAL_MAX);
-    let jitter = if jitter.is_nan() {
-        0.0
-    } else {
-        jitter.clamp(0.0, 1.0)
-    };
+    let jitter = if jitter.is_nan() { 0.0 } else { jitter.clamp(0.0, 1.0) };
     base.mul_f64(1.0 + JITTER_SHARE * jitter)
 }
 

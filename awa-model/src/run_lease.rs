@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Which claim of a job an attempt belongs to.
 ///
 /// Together with the job id it names one attempt for ever. Zero means that the job was never claimed.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
 pub struct RunLease(i64);

@@ -11,11 +11,7 @@ use serde::{Deserialize, Serialize};
 /// number their bits by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(
-    feature = "sqlx",
-    derive(sqlx::Type),
-    sqlx(type_name = "awa.job_state", rename_all = "snake_case")
-)]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "awa.job_state", rename_all = "snake_case"))]
 pub enum JobState {
     /// Waits for its time.
     Scheduled,
@@ -101,9 +97,7 @@ impl FromStr for JobState {
 
     fn from_str(text: &str) -> Result<Self, UnknownState> {
         let found = Self::ALL.into_iter().find(|state| state.as_str() == text);
-        found.ok_or_else(|| UnknownState {
-            found: text.to_owned(),
-        })
+        found.ok_or_else(|| UnknownState { found: text.to_owned() })
     }
 }
 

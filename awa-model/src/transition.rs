@@ -3,9 +3,7 @@
 
 use std::fmt;
 
-use crate::JobState::{
-    self, Available, Cancelled, Completed, Failed, Retryable, Running, Scheduled, WaitingExternal,
-};
+use crate::JobState::{self, Available, Cancelled, Completed, Failed, Retryable, Running, Scheduled, WaitingExternal};
 
 /// What moves a job from one state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,13 +38,15 @@ pub enum Transition {
     Rescue,
     /// An operator or its handler calls it off.
     Cancel,
+    /// Another job holds the unique key that its next state needs.
+    Displace,
     /// An operator gives an ended job another life.
     OperatorRetry,
     /// It ended longer ago than its retention.
     Prune,
 }
 
-/// One arrow of the state machine.
+/// One edge of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The state before; `None` where the job does not exist yet.
@@ -55,39 +55,24 @@ pub struct Edge {
     pub by: Transition,
     /// The state after; `None` where the job is gone.
     pub to: Option<JobState>,
-    /// Which of several arrows with the same start is taken; empty where there is only this one.
+    /// Which of several edges with the same start is taken; empty where there is only this one.
     pub when: &'static str,
 }
 
 const fn edge(from: JobState, by: Transition, to: JobState) -> Edge {
-    Edge {
-        from: Some(from),
-        by,
-        to: Some(to),
-        when: "",
-    }
+    Edge { from: Some(from), by, to: Some(to), when: "" }
 }
 
 const fn born(to: JobState, when: &'static str) -> Edge {
-    Edge {
-        from: None,
-        by: Transition::Enqueue,
-        to: Some(to),
-        when,
-    }
+    Edge { from: None, by: Transition::Enqueue, to: Some(to), when }
 }
 
 const fn gone(from: JobState) -> Edge {
-    Edge {
-        from: Some(from),
-        by: Transition::Prune,
-        to: None,
-        when: "",
-    }
+    Edge { from: Some(from), by: Transition::Prune, to: None, when: "" }
 }
 
 impl Edge {
-    const fn when(self, when: &'static str) -> Self {
+    const fn only(self, when: &'static str) -> Self {
         Self { when, ..self }
     }
 }
@@ -95,35 +80,39 @@ impl Edge {
 const LEFT: &str = "attempts left";
 const SPENT: &str = "attempts spent";
 
-/// Every arrow there is. A statement that would move a job along another one changes nothing and says so.
+/// Every edge there is. A statement that would move a job along another one changes nothing and says so.
 pub const EDGES: &[Edge] = &[
     born(Available, "`run_at` has come"),
     born(Scheduled, "`run_at` lies ahead"),
     edge(Scheduled, Transition::Promote, Available),
-    edge(Retryable, Transition::Promote, Available).when(LEFT),
-    edge(Retryable, Transition::Promote, Failed).when(SPENT),
+    edge(Retryable, Transition::Promote, Available).only(LEFT),
+    edge(Retryable, Transition::Promote, Failed).only(SPENT),
     edge(Scheduled, Transition::RunNow, Available),
     edge(Retryable, Transition::RunNow, Available),
     edge(Available, Transition::Claim, Running),
     edge(Running, Transition::Complete, Completed),
-    edge(Running, Transition::Retry, Retryable).when(LEFT),
-    edge(Running, Transition::Retry, Failed).when(SPENT),
+    edge(Running, Transition::Retry, Retryable).only(LEFT),
+    edge(Running, Transition::Retry, Failed).only(SPENT),
     edge(Running, Transition::Snooze, Scheduled),
     edge(Running, Transition::Release, Available),
     edge(Running, Transition::Park, WaitingExternal),
     edge(WaitingExternal, Transition::Resume, Available),
     edge(WaitingExternal, Transition::CompleteExternally, Completed),
     edge(Running, Transition::CompleteExternally, Completed),
-    edge(WaitingExternal, Transition::CallbackTimeout, Retryable).when(LEFT),
-    edge(WaitingExternal, Transition::CallbackTimeout, Failed).when(SPENT),
+    edge(WaitingExternal, Transition::CallbackTimeout, Retryable).only(LEFT),
+    edge(WaitingExternal, Transition::CallbackTimeout, Failed).only(SPENT),
     edge(Running, Transition::Fail, Failed),
-    edge(Running, Transition::Rescue, Retryable).when(LEFT),
-    edge(Running, Transition::Rescue, Failed).when(SPENT),
+    edge(Running, Transition::Rescue, Retryable).only(LEFT),
+    edge(Running, Transition::Rescue, Failed).only(SPENT),
     edge(Scheduled, Transition::Cancel, Cancelled),
     edge(Available, Transition::Cancel, Cancelled),
     edge(Running, Transition::Cancel, Cancelled),
     edge(WaitingExternal, Transition::Cancel, Cancelled),
     edge(Retryable, Transition::Cancel, Cancelled),
+    edge(Scheduled, Transition::Displace, Cancelled),
+    edge(Running, Transition::Displace, Cancelled),
+    edge(WaitingExternal, Transition::Displace, Cancelled),
+    edge(Retryable, Transition::Displace, Cancelled),
     edge(Failed, Transition::OperatorRetry, Available),
     edge(Cancelled, Transition::OperatorRetry, Available),
     gone(Completed),
@@ -133,7 +122,7 @@ pub const EDGES: &[Edge] = &[
 
 impl Transition {
     /// All transitions, in the order in which a job may meet them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Enqueue,
         Self::Promote,
         Self::RunNow,
@@ -149,15 +138,14 @@ impl Transition {
         Self::Fail,
         Self::Rescue,
         Self::Cancel,
+        Self::Displace,
         Self::OperatorRetry,
         Self::Prune,
     ];
 
-    /// The arrows of this transition that start at `from`: none where it is refused, several where [`Edge::when`] decides.
+    /// The edges of this transition that start at `from`: none where it is refused, several where [`when`](Edge::when) decides.
     pub fn edges_from(self, from: JobState) -> impl Iterator<Item = &'static Edge> {
-        EDGES
-            .iter()
-            .filter(move |edge| edge.by == self && edge.from == Some(from))
+        EDGES.iter().filter(move |edge| edge.by == self && edge.from == Some(from))
     }
 
     /// Whether a job in `from` can take this transition at all.
@@ -183,37 +171,53 @@ impl Transition {
             Self::Fail => "fail",
             Self::Rescue => "rescue",
             Self::Cancel => "cancel",
+            Self::Displace => "displace",
             Self::OperatorRetry => "operator retry",
             Self::Prune => "prune",
+        }
+    }
+
+    /// What happens, in words.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Enqueue => "a producer adds the job",
+            Self::Promote => "maintenance finds that its time has come",
+            Self::RunNow => "an operator does not want to wait for that time",
+            Self::Claim => "a worker takes it",
+            Self::Complete => "its handler returned `Ok`",
+            Self::Retry => "its handler returned an error that may pass, panicked, or ran out of time",
+            Self::Snooze => "its handler asked for a later moment",
+            Self::Release => "its worker shut down before it was done",
+            Self::Park => "its handler waits for a callback from outside",
+            Self::Resume => "the callback arrived and the handler goes on",
+            Self::CompleteExternally => "the callback arrived and says that nothing is left to do",
+            Self::CallbackTimeout => "the callback did not arrive in time",
+            Self::Fail => "its handler returned a fatal error",
+            Self::Rescue => "its worker died, fell silent, or overran the deadline",
+            Self::Cancel => "an operator or its handler calls it off",
+            Self::Displace => "another job holds the unique key that its next state needs",
+            Self::OperatorRetry => "an operator gives an ended job another life",
+            Self::Prune => "it ended longer ago than its retention",
         }
     }
 
     /// What the transition does to the job beside changing its state.
     pub const fn effects(self) -> &'static str {
         match self {
-            Self::Enqueue => {
-                "the database clock decides; a unique job that exists already is not added"
-            }
-            Self::Promote | Self::RunNow => {
-                "joins the end of its lane; `run_at` keeps the time at which it was due"
-            }
+            Self::Enqueue => "the database clock decides; a unique job that exists already is not added",
+            Self::Promote | Self::RunNow => "joins the end of its lane; `run_at` keeps the time at which it was due",
             Self::Claim => "attempt + 1, run_lease + 1; a deadline if it has a timeout",
-            Self::Complete | Self::CompleteExternally => {
-                "progress cleared; result kept if there is one"
-            }
+            Self::Complete | Self::CompleteExternally => "progress cleared; result kept if there is one",
             Self::Retry | Self::Rescue | Self::CallbackTimeout => {
                 "error recorded; while attempts are left, due after the backoff; progress kept"
             }
             Self::Snooze => "attempt given back, snoozes + 1; no error recorded; progress kept",
             Self::Release => "attempt given back; progress kept",
-            Self::Park => {
-                "no heartbeat and no deadline while it waits; the callback has a timeout of its own"
-            }
+            Self::Park => "no heartbeat and no deadline while it waits; the callback has a timeout of its own",
             Self::Resume => "the answer is kept for the next attempt",
             Self::Fail => "error recorded; progress kept",
-            Self::Cancel => {
-                "a running handler is told, and whatever it still returns is ignored; progress kept"
-            }
+            Self::Cancel => "a running handler is told, and whatever it still returns is ignored; progress kept",
+            Self::Displace => "error recorded, naming the other job; progress kept",
             Self::OperatorRetry => "attempt 0; run_lease goes on; errors and progress kept",
             Self::Prune => "its unique key and callbacks go with it",
         }
@@ -226,5 +230,7 @@ impl fmt::Display for Transition {
     }
 }
 
+#[cfg(test)]
+mod markdown;
 #[cfg(test)]
 mod tests;

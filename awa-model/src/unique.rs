@@ -18,8 +18,8 @@ pub struct Unique {
     pub args: UniqueArgs,
     /// Whether jobs in different queues are different.
     pub queue: bool,
-    /// Jobs enqueued in different periods are different. Periods follow one another without gaps from 1970-01-01 00:00 UTC
-    /// on; they do not begin with the first job.
+    /// Jobs due in different periods are different. Periods follow one another without gaps from 1970-01-01 00:00 UTC on;
+    /// they do not begin with the first job.
     pub period: Option<Duration>,
     /// The states in which a job stands in the way of another.
     pub states: UniqueStates,
@@ -30,7 +30,7 @@ pub struct Unique {
 pub enum UniqueArgs {
     /// None: all jobs of the kind are alike.
     Ignore,
-    /// All, compared as JSON: the order of keys does not matter, 1 and 1.0 are the same.
+    /// All, compared as PostgreSQL writes jsonb: the order of keys does not matter, but 1 and 1.0 differ.
     #[default]
     All,
     /// These top-level fields, by their names in JSON. One that is absent differs from one that is null; a job with none of
@@ -41,32 +41,20 @@ pub enum UniqueArgs {
 impl Unique {
     /// One job with these args at a time: a second is a duplicate until the first is completed, failed or cancelled.
     pub fn until_finished() -> Self {
-        Self {
-            args: UniqueArgs::All,
-            queue: false,
-            period: None,
-            states: UniqueStates::UNFINISHED,
-        }
+        Self { args: UniqueArgs::All, queue: false, period: None, states: UniqueStates::UNFINISHED }
     }
 
     /// One job with these args in the waiting line: once it runs, the next may queue up behind it.
     pub fn while_waiting() -> Self {
-        Self {
-            states: UniqueStates::WAITING,
-            ..Self::until_finished()
-        }
+        Self { states: UniqueStates::WAITING, ..Self::until_finished() }
     }
 
-    /// One job with these args in each period, however soon it completes; a failed or cancelled one makes room.
+    /// One job with these args due in each period, however soon it completes; a failed or cancelled one makes room.
     ///
     /// A completed job stands in the way only as long as it is kept: a period longer than the retention of completed jobs
     /// (24 hours by default) ends with it.
     pub fn within(period: Duration) -> Self {
-        Self {
-            period: Some(period),
-            states: UniqueStates::SUCCESSFUL,
-            ..Self::until_finished()
-        }
+        Self { period: Some(period), states: UniqueStates::SUCCESSFUL, ..Self::until_finished() }
     }
 
     /// Compares only these top-level fields of the args, by their names in JSON.
@@ -77,37 +65,25 @@ impl Unique {
         I::Item: Into<String>,
     {
         let fields = fields.into_iter().map(Into::into).collect();
-        Self {
-            args: UniqueArgs::Fields(fields),
-            ..self
-        }
+        Self { args: UniqueArgs::Fields(fields), ..self }
     }
 
     /// Compares no args: all jobs of the kind are alike.
     #[must_use]
     pub fn ignore_args(self) -> Self {
-        Self {
-            args: UniqueArgs::Ignore,
-            ..self
-        }
+        Self { args: UniqueArgs::Ignore, ..self }
     }
 
     /// Lets jobs in different queues be different.
     #[must_use]
     pub fn per_queue(self) -> Self {
-        Self {
-            queue: true,
-            ..self
-        }
+        Self { queue: true, ..self }
     }
 
-    /// Lets jobs enqueued in different periods be different.
+    /// Lets jobs due in different periods be different.
     #[must_use]
     pub fn period(self, period: Duration) -> Self {
-        Self {
-            period: Some(period),
-            ..self
-        }
+        Self { period: Some(period), ..self }
     }
 
     /// Sets the states in which a job stands in the way.
@@ -118,21 +94,10 @@ impl Unique {
 
     pub(crate) fn check(&self) -> Result<(), InvalidJob> {
         if self.states.bits() == 0 {
-            return Err(InvalidJob::out_of_range(
-                field::UNIQUE_STATES,
-                "empty",
-                "at least one state",
-            ));
+            return Err(InvalidJob::out_of_range(field::UNIQUE_STATES, "empty", "at least one state"));
         }
-        if let Some(period) = self
-            .period
-            .filter(|period| !limits::UNIQUE_PERIOD.contains(period))
-        {
-            return Err(InvalidJob::out_of_range(
-                field::UNIQUE_PERIOD,
-                format!("{period:?}"),
-                "1 second to 10 years",
-            ));
+        if let Some(period) = self.period.filter(|period| !limits::UNIQUE_PERIOD.contains(period)) {
+            return Err(InvalidJob::out_of_range(field::UNIQUE_PERIOD, format!("{period:?}"), "1 second to 10 years"));
         }
         let UniqueArgs::Fields(fields) = &self.args else {
             return Ok(());
@@ -140,16 +105,9 @@ impl Unique {
         let count = fields.len();
         if !(1..=limits::UNIQUE_FIELDS_MAX).contains(&count) {
             let allowed = format!("1 to {} names", limits::UNIQUE_FIELDS_MAX);
-            return Err(InvalidJob::out_of_range(
-                field::UNIQUE_ARGS,
-                format!("{count} names"),
-                allowed,
-            ));
+            return Err(InvalidJob::out_of_range(field::UNIQUE_ARGS, format!("{count} names"), allowed));
         }
-        fields
-            .iter()
-            .try_for_each(|one| name::check(field::UNIQUE_ARGS, one))
-            .map_err(InvalidJob::from)
+        fields.iter().try_for_each(|one| name::check(field::UNIQUE_ARGS, one)).map_err(InvalidJob::from)
     }
 }
 
@@ -176,11 +134,7 @@ impl UniqueStates {
     ]);
 
     /// Before a run, or between two: scheduled, available and retryable.
-    pub const WAITING: Self = Self::of(&[
-        JobState::Scheduled,
-        JobState::Available,
-        JobState::Retryable,
-    ]);
+    pub const WAITING: Self = Self::of(&[JobState::Scheduled, JobState::Available, JobState::Retryable]);
 
     /// Every state but failed and cancelled.
     pub const SUCCESSFUL: Self = Self(Self::UNFINISHED.0 | Self::bit(JobState::Completed));

@@ -44,15 +44,7 @@ pub enum InvalidJob {
 }
 
 impl InvalidJob {
-    pub(crate) fn out_of_range(
-        field: &'static str,
-        value: impl Into<String>,
-        allowed: impl Into<String>,
-    ) -> Self {
-        Self::OutOfRange {
-            field,
-            value: value.into(),
-            allowed: allowed.into(),
-        }
+    pub(crate) fn out_of_range(field: &'static str, value: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self::OutOfRange { field, value: value.into(), allowed: allowed.into() }
     }
 }

@@ -28,10 +28,7 @@ impl JobArgs for Resize {
 }
 
 fn resize() -> NewJob<Resize> {
-    (&Resize {
-        path: "a.png".to_owned(),
-    })
-        .into_new_job()
+    (&Resize { path: "a.png".to_owned() }).into_new_job()
 }
 
 #[track_caller]
@@ -51,20 +48,11 @@ fn year(year: &str) -> DateTime<Utc> {
 #[test]
 fn a_job_starts_with_what_its_kind_says() {
     let job = accept(|job| job);
-    assert_eq!(
-        (&*job.kind, &*job.queue, job.priority.get()),
-        ("resize", "images", 3)
-    );
-    assert_eq!(
-        (job.max_attempts, job.timeout),
-        (7, Some(Duration::from_secs(9)))
-    );
+    assert_eq!((&*job.kind, &*job.queue, job.priority.get()), ("resize", "images", 3));
+    assert_eq!((job.max_attempts, job.timeout), (7, Some(Duration::from_secs(9))));
     assert_eq!((&*job.args, job.due), (r#"{"path":"a.png"}"#, Due::Now));
     assert_eq!(job.unique, Some(Unique::until_finished()));
-    assert_eq!(
-        (job.tags.len(), job.metadata, job.trace_context),
-        (0, None, None)
-    );
+    assert_eq!((job.tags.len(), job.metadata, job.trace_context), (0, None, None));
 }
 
 #[test]
@@ -82,14 +70,8 @@ fn options_replace_what_the_kind_says() {
             .run_at(year("2031"))
             .run_in(Duration::from_secs(60))
     });
-    assert_eq!(
-        (&*job.queue, job.priority.get(), job.max_attempts),
-        ("mail", 1, 1)
-    );
-    assert_eq!(
-        (job.timeout, job.unique),
-        (Some(Duration::from_secs(1)), None)
-    );
+    assert_eq!((&*job.queue, job.priority.get(), job.max_attempts), ("mail", 1, 1));
+    assert_eq!((job.timeout, job.unique), (Some(Duration::from_secs(1)), None));
     assert_eq!(job.tags, ["a", "b", "c"]);
     assert_eq!(job.metadata, Some(json!({ "by": 7 })));
     assert_eq!(job.trace_context.as_deref(), Some("00-ab-cd-01"));
@@ -99,12 +81,7 @@ fn options_replace_what_the_kind_says() {
 #[test]
 fn every_limit_is_accepted_at_its_edge() {
     let day = Duration::from_secs(24 * 60 * 60);
-    accept(|job| {
-        job.priority(4)
-            .max_attempts(1000)
-            .timeout(3650 * day)
-            .run_in(365_000 * day)
-    });
+    accept(|job| job.priority(4).max_attempts(1000).timeout(3650 * day).run_in(365_000 * day));
     accept(|job| job.timeout(Duration::from_micros(1)).run_in(Duration::ZERO));
     accept(|job| job.run_at(year("9999")));
     accept(|job| job.run_at(year("0001")));
@@ -117,26 +94,11 @@ fn every_limit_is_accepted_at_its_edge() {
 #[test]
 fn numbers_beyond_their_limit_are_refused() {
     let day = Duration::from_secs(24 * 60 * 60);
-    assert_eq!(
-        refuse(|job| job.priority(0)),
-        "priority is 0; it must be 1 (first) to 4 (last)"
-    );
-    assert_eq!(
-        refuse(|job| job.max_attempts(0)),
-        "max_attempts is 0; it must be 1 to 1000"
-    );
-    assert_eq!(
-        refuse(|job| job.max_attempts(1001)),
-        "max_attempts is 1001; it must be 1 to 1000"
-    );
-    assert_eq!(
-        refuse(|job| job.timeout(Duration::ZERO)),
-        "timeout is 0ns; it must be 1 microsecond to 10 years"
-    );
-    assert_eq!(
-        refuse(|job| job.timeout(3651 * day)),
-        "timeout is 315446400s; it must be 1 microsecond to 10 years"
-    );
+    assert_eq!(refuse(|job| job.priority(0)), "priority is 0; it must be 1 (first) to 4 (last)");
+    assert_eq!(refuse(|job| job.max_attempts(0)), "max_attempts is 0; it must be 1 to 1000");
+    assert_eq!(refuse(|job| job.max_attempts(1001)), "max_attempts is 1001; it must be 1 to 1000");
+    assert_eq!(refuse(|job| job.timeout(Duration::ZERO)), "timeout is 0ns; it must be 1 microsecond to 10 years");
+    assert_eq!(refuse(|job| job.timeout(3651 * day)), "timeout is 315446400s; it must be 1 microsecond to 10 years");
     assert_eq!(
         refuse(|job| job.run_in(Duration::MAX)),
         "run_in is 18446744073709551615.999999999s; it must be at most 1000 years"
@@ -153,18 +115,12 @@ fn numbers_beyond_their_limit_are_refused() {
 
 #[test]
 fn texts_beyond_their_limit_are_refused() {
-    assert_eq!(
-        refuse(|job| job.queue("")),
-        "queue is empty; it must have 1 to 128 bytes"
-    );
+    assert_eq!(refuse(|job| job.queue("")), "queue is empty; it must have 1 to 128 bytes");
     assert_eq!(
         refuse(|job| job.tag("a\nb")),
         r#"tag "a\nb" has the control character U+000A at byte 1; none are allowed"#
     );
-    assert_eq!(
-        refuse(|job| job.tags(["t"; 33])),
-        "tags is 33 tags; it must be at most 32 tags"
-    );
+    assert_eq!(refuse(|job| job.tags(["t"; 33])), "tags is 33 tags; it must be at most 32 tags");
     assert_eq!(
         refuse(|job| job.trace_context("x".repeat(1025))),
         "trace_context is 1025 bytes; it must be at most 1024 bytes"
@@ -177,10 +133,7 @@ fn texts_beyond_their_limit_are_refused() {
 
 #[test]
 fn documents_that_cannot_be_stored_are_refused() {
-    assert_eq!(
-        refuse(|job| job.metadata(7)),
-        "metadata is a number; it must be an object"
-    );
+    assert_eq!(refuse(|job| job.metadata(7)), "metadata is a number; it must be an object");
     assert_eq!(
         refuse(|job| job.metadata(json!({ "by": ["\0"] }))),
         "metadata.by[0] contains U+0000, which PostgreSQL cannot store"
@@ -189,20 +142,9 @@ fn documents_that_cannot_be_stored_are_refused() {
         refuse(|job| job.metadata(json!({ "text": "x".repeat(64 * 1024 - 10) }))),
         "metadata has 65537 bytes as JSON; at most 65536 are allowed"
     );
-    let args = |path: String| {
-        NewJob::new(&Resize { path })
-            .prepare()
-            .expect_err("refused")
-            .to_string()
-    };
-    assert_eq!(
-        args("\0".to_owned()),
-        "args.path contains U+0000, which PostgreSQL cannot store"
-    );
-    assert_eq!(
-        args("x".repeat(1024 * 1024)),
-        "args has 1048587 bytes as JSON; at most 1048576 are allowed"
-    );
+    let args = |path: String| NewJob::new(&Resize { path }).prepare().expect_err("refused").to_string();
+    assert_eq!(args("\0".to_owned()), "args.path contains U+0000, which PostgreSQL cannot store");
+    assert_eq!(args("x".repeat(1024 * 1024)), "args has 1048587 bytes as JSON; at most 1048576 are allowed");
 }
 
 #[test]
@@ -215,8 +157,5 @@ fn a_rule_over_fields_that_the_args_do_not_have_is_refused() {
 
 #[test]
 fn debug_output_keeps_the_args_to_itself() {
-    assert_eq!(
-        format!("{:?}", resize()),
-        r#"NewJob { kind: "resize", queue: "images", priority: 3, due: Now, .. }"#
-    );
+    assert_eq!(format!("{:?}", resize()), r#"NewJob { kind: "resize", queue: "images", priority: 3, due: Now, .. }"#);
 }

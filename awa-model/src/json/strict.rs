@@ -24,25 +24,15 @@ where
     W: io::Write,
 {
     let fault = RefCell::new(Fault::default());
-    let context = Context {
-        fault: &fault,
-        depth: 0,
-    };
+    let context = Context { fault: &fault, depth: 0 };
     let Err(source) = value.serialize(Strict { inner, context }) else {
         return Ok(());
     };
     let Fault { what, steps } = fault.into_inner();
     Err(match what {
-        Some(What::Nul) => InvalidJson::Nul {
-            path: render(root, &steps),
-        },
-        Some(What::NotFinite) => InvalidJson::NotFinite {
-            path: render(root, &steps),
-        },
-        Some(What::TooDeep) => InvalidJson::TooDeep {
-            root,
-            max: limits::JSON_DEPTH_MAX,
-        },
+        Some(What::Nul) => InvalidJson::Nul { path: render(root, &steps) },
+        Some(What::NotFinite) => InvalidJson::NotFinite { path: render(root, &steps) },
+        Some(What::TooDeep) => InvalidJson::TooDeep { root, max: limits::JSON_DEPTH_MAX },
         None => InvalidJson::Unserializable { root, source },
     })
 }
@@ -69,10 +59,7 @@ struct Fault {
 /// `args`, then `.key` or `["odd key"]` or `[index]` for each step.
 fn render(root: &str, steps: &[Step]) -> String {
     let is_plain = |key: &str| {
-        !key.is_empty()
-            && key
-                .chars()
-                .all(|character| character.is_alphanumeric() || "_-$".contains(character))
+        !key.is_empty() && key.chars().all(|character| character.is_alphanumeric() || "_-$".contains(character))
     };
     let mut path = root.to_owned();
     for step in steps.iter().rev() {
@@ -100,11 +87,7 @@ impl<'f> Context<'f> {
     }
 
     fn check_text<E: serde::ser::Error>(self, text: &str) -> Result<(), E> {
-        if text.contains('\0') {
-            self.refuse(What::Nul)
-        } else {
-            Ok(())
-        }
+        if text.contains('\0') { self.refuse(What::Nul) } else { Ok(()) }
     }
 
     /// The context of what is inside an array or object that begins here.
@@ -112,10 +95,7 @@ impl<'f> Context<'f> {
         if self.depth == limits::JSON_DEPTH_MAX {
             return self.refuse(What::TooDeep);
         }
-        Ok(Self {
-            depth: self.depth + 1,
-            ..self
-        })
+        Ok(Self { depth: self.depth + 1, ..self })
     }
 
     /// Adds a step to the way of an error that passes through.
@@ -130,10 +110,7 @@ impl<'f> Context<'f> {
     where
         'f: 'a,
     {
-        Inside {
-            value,
-            context: self,
-        }
+        Inside { value, context: self }
     }
 }
 
@@ -151,9 +128,6 @@ struct Inside<'a, T: ?Sized> {
 
 impl<T: Serialize + ?Sized> Serialize for Inside<'_, T> {
     fn serialize<S: Serializer>(&self, inner: S) -> Result<S::Ok, S::Error> {
-        self.value.serialize(Strict {
-            inner,
-            context: self.context,
-        })
+        self.value.serialize(Strict { inner, context: self.context })
     }
 }

@@ -6,22 +6,9 @@ use super::{InvalidName, Kind, QueueName, check};
 
 #[test]
 fn odd_but_plain_names_are_data() {
-    for name in [
-        "a-b",
-        "A.b",
-        "a b",
-        "it's",
-        "\"x\"",
-        "a;DROP TABLE t;--",
-        "$$",
-        "%s",
-        "\\",
-        "{}",
-        "🦀",
-        "مرحبا",
-        "x ",
-        "*",
-    ] {
+    for name in
+        ["a-b", "A.b", "a b", "it's", "\"x\"", "a;DROP TABLE t;--", "$$", "%s", "\\", "{}", "🦀", "مرحبا", "x ", "*"]
+    {
         assert_eq!(QueueName::new(name).expect("allowed").as_str(), name);
         assert_eq!(Kind::new(name).expect("allowed").as_str(), name);
     }
@@ -31,24 +18,13 @@ fn odd_but_plain_names_are_data() {
 fn length_is_counted_in_bytes() {
     assert!(QueueName::new("x".repeat(128)).is_ok());
     assert!(QueueName::new("é".repeat(64)).is_ok());
-    let refusal = QueueName::new("é".repeat(65))
-        .expect_err("130 bytes")
-        .to_string();
-    assert_eq!(
-        refusal,
-        format!(
-            "queue `{}…` has 130 bytes; it must have 1 to 128",
-            "é".repeat(32)
-        )
-    );
+    let refusal = QueueName::new("é".repeat(65)).expect_err("130 bytes").to_string();
+    assert_eq!(refusal, format!("queue `{}…` has 130 bytes; it must have 1 to 128", "é".repeat(32)));
 }
 
 #[test]
 fn an_error_names_what_was_wrong() {
-    assert_eq!(
-        Kind::new("").expect_err("empty").to_string(),
-        "kind is empty; it must have 1 to 128 bytes"
-    );
+    assert_eq!(Kind::new("").expect_err("empty").to_string(), "kind is empty; it must have 1 to 128 bytes");
     assert_eq!(
         Kind::new("a\0b").expect_err("NUL").to_string(),
         r#"kind "a\0b" has the control character U+0000 at byte 1; none are allowed"#

@@ -19,13 +19,8 @@ fn it_is_stored_as_one_object_without_what_was_not_reported() {
     assert!(progress.is_empty());
     assert_eq!(progress.to_json(), "{}");
     progress.set(50, "half").expect("fits");
-    progress
-        .update_metadata(json!({ "done": 1234 }))
-        .expect("fits");
-    assert_eq!(
-        progress.to_json(),
-        r#"{"percent":50,"message":"half","metadata":{"done":1234}}"#
-    );
+    progress.update_metadata(json!({ "done": 1234 })).expect("fits");
+    assert_eq!(progress.to_json(), r#"{"percent":50,"message":"half","metadata":{"done":1234}}"#);
 }
 
 #[test]
@@ -47,10 +42,7 @@ fn percentages_are_clamped() {
 fn a_long_message_is_cut_between_characters() {
     let mut progress = Progress::new();
     progress.set(1, "é".repeat(513)).expect("cut");
-    assert_eq!(
-        progress.message(),
-        Some(format!("{}…", "é".repeat(510)).as_str())
-    );
+    assert_eq!(progress.message(), Some(format!("{}…", "é".repeat(510)).as_str()));
     progress.set(1, "x".repeat(1024)).expect("just fits");
     assert_eq!(progress.message().map(str::len), Some(1024));
 }
@@ -66,16 +58,9 @@ fn set_keeps_the_metadata() {
 #[test]
 fn a_merge_replaces_whole_values_and_keeps_null() {
     let mut progress = Progress::new();
-    progress
-        .update_metadata(json!({ "a": { "x": 1 }, "b": 2 }))
-        .expect("fits");
-    progress
-        .update_metadata(json!({ "a": { "y": 1 }, "c": null }))
-        .expect("fits");
-    assert_eq!(
-        Value::from(progress.metadata().clone()),
-        json!({ "a": { "y": 1 }, "b": 2, "c": null })
-    );
+    progress.update_metadata(json!({ "a": { "x": 1 }, "b": 2 })).expect("fits");
+    progress.update_metadata(json!({ "a": { "y": 1 }, "c": null })).expect("fits");
+    assert_eq!(Value::from(progress.metadata().clone()), json!({ "a": { "y": 1 }, "b": 2, "c": null }));
 }
 
 #[test]
@@ -116,9 +101,7 @@ fn steps_keep_their_results_beside_the_metadata() {
     assert_eq!(progress.step("fetch"), None);
     progress.set_step("fetch", &["a", "b"]).expect("fits");
     progress.set_step("store", &()).expect("fits");
-    progress
-        .update_metadata(json!({ "mine": 1 }))
-        .expect("fits");
+    progress.update_metadata(json!({ "mine": 1 })).expect("fits");
     let read = Progress::from_json(stored(&progress));
     assert_eq!(read.step("fetch"), Some(&json!(["a", "b"])));
     assert_eq!(read.step("store"), Some(&Value::Null));
@@ -135,36 +118,20 @@ fn the_limit_is_configurable() {
 fn edits_from_outside_are_read_leniently() {
     let read = |stored| {
         let progress = Progress::from_json(stored);
-        (
-            progress.percent(),
-            progress.message().map(str::len),
-            progress.metadata().len(),
-        )
+        (progress.percent(), progress.message().map(str::len), progress.metadata().len())
     };
     assert_eq!(read(json!(null)), (None, None, 0));
     assert_eq!(read(json!([1, 2])), (None, None, 0));
-    assert_eq!(
-        read(json!({ "percent": "7", "message": 7, "metadata": [7] })),
-        (None, None, 0)
-    );
-    assert_eq!(
-        read(json!({ "percent": 1e300, "message": "x".repeat(5000) })),
-        (Some(100), Some(1024), 0)
-    );
-    assert_eq!(
-        read(json!({ "percent": -0.5, "metadata": { "a": 1 } })),
-        (Some(0), None, 1)
-    );
+    assert_eq!(read(json!({ "percent": "7", "message": 7, "metadata": [7] })), (None, None, 0));
+    assert_eq!(read(json!({ "percent": 1e300, "message": "x".repeat(5000) })), (Some(100), Some(1024), 0));
+    assert_eq!(read(json!({ "percent": -0.5, "metadata": { "a": 1 } })), (Some(0), None, 1));
 }
 
 #[test]
 fn keys_of_another_version_survive_a_change() {
     let mut progress = Progress::from_json(json!({ "percent": 1, "eta": "2031-01-01" }));
     progress.set(2, "on").expect("fits");
-    assert_eq!(
-        stored(&progress),
-        json!({ "percent": 2, "message": "on", "eta": "2031-01-01" })
-    );
+    assert_eq!(stored(&progress), json!({ "percent": 2, "message": "on", "eta": "2031-01-01" }));
 }
 
 #[test]
@@ -172,9 +139,7 @@ fn what_was_made_too_large_from_outside_can_shrink() {
     let large = "x".repeat(limits::PROGRESS_BYTES_MAX);
     let mut progress = Progress::from_json(json!({ "metadata": { "a": large } }));
     assert!(progress.update_metadata(json!({ "b": 1 })).is_err());
-    progress
-        .update_metadata(json!({ "a": 1 }))
-        .expect("shrinks");
+    progress.update_metadata(json!({ "a": 1 })).expect("shrinks");
     assert_eq!(progress.checkpoint("a"), Some(&json!(1)));
 }
 

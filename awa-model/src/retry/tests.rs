@@ -12,10 +12,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 #[test]
 fn the_delay_doubles_up_to_a_day() {
     let seconds = |attempt| RetryPolicy::exponential().delay(attempt, 0.0).as_secs();
-    assert_eq!(
-        [0, 1, 2, 3, 10, 16].map(seconds),
-        [1, 2, 4, 8, 1024, 65_536]
-    );
+    assert_eq!([0, 1, 2, 3, 10, 16].map(seconds), [1, 2, 4, 8, 1024, 65_536]);
     assert_eq!([17, 18, 63, 64, u32::MAX].map(seconds), [86_400; 5]);
 }
 
@@ -24,14 +21,8 @@ fn jitter_adds_up_to_a_quarter() {
     let delay = |jitter| RetryPolicy::exponential().delay(3, jitter);
     assert_eq!(delay(0.5), Duration::from_secs(9));
     assert_eq!(delay(1.0), Duration::from_secs(10));
-    assert_eq!(
-        [f64::NAN, f64::NEG_INFINITY, -1.0].map(delay),
-        [Duration::from_secs(8); 3]
-    );
-    assert_eq!(
-        [7.0, f64::INFINITY].map(delay),
-        [Duration::from_secs(10); 2]
-    );
+    assert_eq!([f64::NAN, f64::NEG_INFINITY, -1.0].map(delay), [Duration::from_secs(8); 3]);
+    assert_eq!([7.0, f64::INFINITY].map(delay), [Duration::from_secs(10); 2]);
 }
 
 #[test]
@@ -43,10 +34,7 @@ fn a_fixed_delay_takes_no_jitter() {
 fn a_custom_rule_sees_the_attempt_and_is_held_to_the_maximum() {
     let policy = RetryPolicy::custom(|attempt| Duration::from_secs(1) * attempt);
     assert_eq!(policy.delay(5, 0.9), Duration::from_secs(5));
-    assert_eq!(
-        RetryPolicy::custom(|_| Duration::MAX).delay(1, 0.0),
-        limits::RETRY_DELAY_MAX
-    );
+    assert_eq!(RetryPolicy::custom(|_| Duration::MAX).delay(1, 0.0), limits::RETRY_DELAY_MAX);
 }
 
 proptest! {

@@ -22,11 +22,7 @@ fn states_keep_their_order_labels_and_planes() {
                 Plane::Hot => "hot",
                 Plane::Deferred => "deferred",
             };
-            let end = if state.is_terminal() {
-                "terminal"
-            } else {
-                "open"
-            };
+            let end = if state.is_terminal() { "terminal" } else { "open" };
             format!("{} {state} {plane} {end}\n", state as u8)
         })
         .collect();
@@ -36,14 +32,9 @@ fn states_keep_their_order_labels_and_planes() {
 #[test]
 fn the_database_type_lists_the_same_labels_in_the_same_order() {
     let migration = include_str!("../../../migrations/0001_job_state.sql");
-    let (_, labels) = migration
-        .split_once("create type awa.job_state as enum (")
-        .expect("the type is created here");
+    let (_, labels) = migration.split_once("create type awa.job_state as enum (").expect("the type is created here");
     let (labels, _) = labels.split_once(')').expect("the list ends");
-    let labels: Vec<&str> = labels
-        .split(',')
-        .map(|label| label.trim().trim_matches('\''))
-        .collect();
+    let labels: Vec<&str> = labels.split(',').map(|label| label.trim().trim_matches('\'')).collect();
     assert_eq!(labels, JobState::ALL.map(JobState::as_str));
 }
 
@@ -51,23 +42,14 @@ fn the_database_type_lists_the_same_labels_in_the_same_order() {
 fn a_label_reads_back_as_its_state() {
     for state in JobState::ALL {
         assert_eq!(state.as_str().parse(), Ok(state));
-        assert_eq!(
-            serde_json::to_value(state).expect("a state is a string"),
-            state.as_str()
-        );
+        assert_eq!(serde_json::to_value(state).expect("a state is a string"), state.as_str());
     }
 }
 
 #[test]
 fn an_unknown_label_is_refused_with_the_known_ones() {
-    let refusal = "done"
-        .parse::<JobState>()
-        .expect_err("there is no such state")
-        .to_string();
-    assert!(
-        refusal.starts_with("`done` is not a job state"),
-        "{refusal}"
-    );
+    let refusal = "done".parse::<JobState>().expect_err("there is no such state").to_string();
+    assert!(refusal.starts_with("`done` is not a job state"), "{refusal}");
     for state in JobState::ALL {
         assert!(refusal.contains(state.as_str()), "{refusal}");
     }

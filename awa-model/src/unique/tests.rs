@@ -13,10 +13,7 @@ fn masks_are_those_of_the_database() {
     assert_eq!(UniqueStates::from_bits(-1).bits(), 0b1111_1111);
     let function = include_str!("../../../migrations/0005_unique_claims.sql");
     for state in JobState::ALL {
-        let line = format!(
-            "when '{state}' then {}\n",
-            UniqueStates::of(&[state]).bits()
-        );
+        let line = format!("when '{state}' then {}\n", UniqueStates::of(&[state]).bits());
         assert!(function.contains(&line), "{line}");
     }
 }
@@ -24,11 +21,7 @@ fn masks_are_those_of_the_database() {
 #[test]
 fn unfinished_means_not_terminal() {
     for state in JobState::ALL {
-        assert_eq!(
-            UniqueStates::UNFINISHED.contains(state),
-            !state.is_terminal(),
-            "{state}"
-        );
+        assert_eq!(UniqueStates::UNFINISHED.contains(state), !state.is_terminal(), "{state}");
     }
 }
 
@@ -43,14 +36,8 @@ fn impossible_rules_are_refused() {
         refusal(Unique::within(Duration::from_millis(10))),
         "unique.period is 10ms; it must be 1 second to 10 years"
     );
-    assert_eq!(
-        refusal(Unique::default().fields([""; 0])),
-        "unique.args is 0 names; it must be 1 to 32 names"
-    );
-    assert_eq!(
-        refusal(Unique::default().fields([""])),
-        "unique.args is empty; it must have 1 to 128 bytes"
-    );
+    assert_eq!(refusal(Unique::default().fields([""; 0])), "unique.args is 0 names; it must be 1 to 32 names");
+    assert_eq!(refusal(Unique::default().fields([""])), "unique.args is empty; it must have 1 to 128 bytes");
 }
 
 #[test]

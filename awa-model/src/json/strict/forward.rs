@@ -29,12 +29,7 @@ impl<'f, S> Strict<'f, S> {
             // `{"Variant": …}` is a level of its own.
             context = context.enter()?;
         }
-        Ok(Compound {
-            inner: begin(self.inner)?,
-            context,
-            index: 0,
-            variant,
-        })
+        Ok(Compound { inner: begin(self.inner)?, context, index: 0, variant })
     }
 }
 
@@ -77,27 +72,15 @@ impl<'f, S: Serializer> Serializer for Strict<'f, S> {
     }
 
     fn serialize_f32(self, value: f32) -> Result<S::Ok, S::Error> {
-        if value.is_finite() {
-            self.inner.serialize_f32(value)
-        } else {
-            self.context.refuse(What::NotFinite)
-        }
+        if value.is_finite() { self.inner.serialize_f32(value) } else { self.context.refuse(What::NotFinite) }
     }
 
     fn serialize_f64(self, value: f64) -> Result<S::Ok, S::Error> {
-        if value.is_finite() {
-            self.inner.serialize_f64(value)
-        } else {
-            self.context.refuse(What::NotFinite)
-        }
+        if value.is_finite() { self.inner.serialize_f64(value) } else { self.context.refuse(What::NotFinite) }
     }
 
     fn serialize_char(self, value: char) -> Result<S::Ok, S::Error> {
-        if value == '\0' {
-            self.context.refuse(What::Nul)
-        } else {
-            self.inner.serialize_char(value)
-        }
+        if value == '\0' { self.context.refuse(What::Nul) } else { self.inner.serialize_char(value) }
     }
 
     fn serialize_str(self, value: &str) -> Result<S::Ok, S::Error> {
@@ -109,13 +92,8 @@ impl<'f, S: Serializer> Serializer for Strict<'f, S> {
         self.inner.serialize_some(&self.context.wrap(value))
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(
-        self,
-        name: &'static str,
-        value: &T,
-    ) -> Result<S::Ok, S::Error> {
-        self.inner
-            .serialize_newtype_struct(name, &self.context.wrap(value))
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<S::Ok, S::Error> {
+        self.inner.serialize_newtype_struct(name, &self.context.wrap(value))
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -126,9 +104,7 @@ impl<'f, S: Serializer> Serializer for Strict<'f, S> {
         value: &T,
     ) -> Result<S::Ok, S::Error> {
         let context = self.context.enter()?;
-        let written =
-            self.inner
-                .serialize_newtype_variant(name, index, variant, &context.wrap(value));
+        let written = self.inner.serialize_newtype_variant(name, index, variant, &context.wrap(value));
         context.at(|| Step::Key(variant.to_owned()), written)
     }
 
@@ -140,11 +116,7 @@ impl<'f, S: Serializer> Serializer for Strict<'f, S> {
         self.compound(None, |inner| inner.serialize_tuple(len))
     }
 
-    fn serialize_tuple_struct(
-        self,
-        name: &'static str,
-        len: usize,
-    ) -> Result<Self::SerializeTupleStruct, S::Error> {
+    fn serialize_tuple_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeTupleStruct, S::Error> {
         self.compound(None, |inner| inner.serialize_tuple_struct(name, len))
     }
 
@@ -155,20 +127,14 @@ impl<'f, S: Serializer> Serializer for Strict<'f, S> {
         variant: &'static str,
         len: usize,
     ) -> Result<Self::SerializeTupleVariant, S::Error> {
-        self.compound(Some(variant), |inner| {
-            inner.serialize_tuple_variant(name, index, variant, len)
-        })
+        self.compound(Some(variant), |inner| inner.serialize_tuple_variant(name, index, variant, len))
     }
 
     fn serialize_map(self, len: Option<usize>) -> Result<Self::SerializeMap, S::Error> {
         self.compound(None, |inner| inner.serialize_map(len))
     }
 
-    fn serialize_struct(
-        self,
-        name: &'static str,
-        len: usize,
-    ) -> Result<Self::SerializeStruct, S::Error> {
+    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, S::Error> {
         self.compound(None, |inner| inner.serialize_struct(name, len))
     }
 
@@ -179,9 +145,7 @@ impl<'f, S: Serializer> Serializer for Strict<'f, S> {
         variant: &'static str,
         len: usize,
     ) -> Result<Self::SerializeStructVariant, S::Error> {
-        self.compound(Some(variant), |inner| {
-            inner.serialize_struct_variant(name, index, variant, len)
-        })
+        self.compound(Some(variant), |inner| inner.serialize_struct_variant(name, index, variant, len))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -267,9 +231,7 @@ impl<C: SerializeMap> SerializeMap for Compound<'_, C> {
         K: Serialize + ?Sized,
         V: Serialize + ?Sized,
     {
-        let written = self
-            .inner
-            .serialize_entry(&self.context.wrap(key), &self.context.wrap(value));
+        let written = self.inner.serialize_entry(&self.context.wrap(key), &self.context.wrap(value));
         self.at(|| Step::Key(key_text(key)), written)
     }
 
