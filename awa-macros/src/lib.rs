@@ -1,1 +1,64 @@
-//! Being laid out.
+//! The derive macro of the Awa job queue. Use it through `awa_worker`, which exports it beside the trait.
+
+mod case;
+mod duration;
+mod error;
+mod expand;
+mod fields;
+mod parse;
+mod unique;
+mod validate;
+
+use proc_macro::TokenStream;
+
+/// Makes a type the arguments of a job.
+///
+/// The type also needs serde's `Serialize` and `Deserialize`, since args are stored as JSON. It must not be generic: a kind
+/// is one type.
+///
+/// ```
+/// use awa_macros::JobArgs;
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Thumbnail;
+///
+/// #[derive(serde::Serialize, serde::Deserialize, JobArgs)]
+/// #[job(queue = "images", max_attempts = 5, timeout = "2m", unique(args), output = Thumbnail)]
+/// # #[job(crate = "awa_model")]
+/// struct ResizeImage {
+///     path: String,
+///     width: u32,
+/// }
+/// ```
+///
+/// Everything in `#[job(…)]` is optional:
+///
+/// | Key | Means | Default |
+/// |---|---|---|
+/// | `kind = "resize_image"` | the name by which workers find the handler; 1 to 128 bytes without control characters. Keep it when the type is renamed | the type's name in snake case |
+/// | `queue = "images"` | the queue; the same rule | `"default"` |
+/// | `priority = 1` | urgency in the queue: 1 (first) to 4 (last) | 2 |
+/// | `max_attempts = 5` | how often it is tried: 1 to 1000 | 25 |
+/// | `timeout = "2m"` | how long one attempt may take, up to ten years; units ms, s, m, h, d, as in `"1h30m"` | no limit |
+/// | `output = Thumbnail` | what the job produces | `()` |
+/// | `unique(…)` | which other job makes a new one superfluous; see below | none does |
+/// | `crate = "path"` | where Awa's items are | `"::awa_worker"` |
+///
+/// `unique` alone means `unique(args)`: no second job with the same args until the first is completed, failed or cancelled.
+/// Inside the parentheses:
+///
+/// | Key | Means |
+/// |---|---|
+/// | `args` | all args are compared (the default) |
+/// | `args(path, "page-size")` | only these fields are; a string is a name as it is in JSON |
+/// | `no_args` | none are: all jobs of the kind are alike |
+/// | `queue` | jobs in different queues are different |
+/// | `period = "1h"` | jobs due in different periods are different, and a completed job counts too |
+/// | `while_waiting` | a job counts only until it runs |
+/// | `states(available, running)` | a job counts in just these states |
+///
+/// All mistakes are reported at once, each at its place.
+#[proc_macro_derive(JobArgs, attributes(job))]
+pub fn derive_job_args(input: TokenStream) -> TokenStream {
+    let input = syn::parse_macro_input!(input as syn::DeriveInput);
+    expand::derive_job_args(&input).into()
+}

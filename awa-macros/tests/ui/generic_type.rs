@@ -1,0 +1,11 @@
+use awa_macros::JobArgs;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, JobArgs)]
+#[job(crate = "awa_model")]
+#[job(kind = "resize")]
+struct Resize<T> {
+    path: T,
+}
+
+fn main() {}

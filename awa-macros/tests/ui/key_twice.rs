@@ -1,0 +1,13 @@
+use awa_macros::JobArgs;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, JobArgs)]
+#[job(crate = "awa_model")]
+#[job(queue = "a")]
+#[job(queue = "b")]
+struct Resize {
+    path: String,
+    width: u32,
+}
+
+fn main() {}

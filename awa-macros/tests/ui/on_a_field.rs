@@ -1,0 +1,12 @@
+use awa_macros::JobArgs;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, JobArgs)]
+#[job(crate = "awa_model")]
+#[job(kind = "resize")]
+struct Resize {
+    #[job(unique)]
+    path: String,
+}
+
+fn main() {}

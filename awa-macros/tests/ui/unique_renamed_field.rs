@@ -1,0 +1,13 @@
+use awa_macros::JobArgs;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, JobArgs)]
+#[job(crate = "awa_model")]
+#[job(unique(args(path, width)))]
+struct Resize {
+    #[serde(rename = "file")]
+    path: String,
+    width: u32,
+}
+
+fn main() {}
