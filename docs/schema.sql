@@ -286,6 +286,8 @@ create function awa.beat(p_segments smallint[], p_ids bigint[], p_leases bigint[
 
 create function awa.beat_worker(p_id uuid) returns boolean;
 
+create function awa.canonical_json(p_value jsonb) returns text immutable;
+
 create function awa.claim(p_worker uuid, p_kinds text[], p_queues text[], p_wants integer[], p_afters bigint[], p_skips smallint[], p_found_queues integer[], p_found_priorities smallint[], p_found_segments smallint[], p_found_seqs bigint[]) returns TABLE(id bigint, run_lease bigint, segment smallint, tuple text, seq bigint, priority smallint, queue text, kind text, attempt smallint, max_attempts smallint, snoozes integer, args text, metadata jsonb, tags text[], trace_context text, progress jsonb, created_at timestamp with time zone, run_at timestamp with time zone, attempted_at timestamp with time zone, deadline_at timestamp with time zone, timeout_seconds double precision);
 
 create function awa.claim_steps(p_oldest bigint, p_current bigint, p_skips smallint[], p_queue integer, p_found_queues integer[], p_found_priorities smallint[], p_found_segments smallint[]) returns TABLE(priorities smallint[], place integer) immutable;
@@ -328,7 +330,7 @@ create function awa.lock_unique_claims(p_keys bytea[]) returns void;
 
 create function awa.look(p_queues text[], p_priorities smallint[], p_los bigint[], p_his bigint[], p_optimistic bigint[], p_kinds text[], p_rows_max integer) returns TABLE(lane integer, reached bigint, looked integer, found_seqs bigint[], found_segments smallint[], beyond_segments smallint[], other bigint);
 
-create function awa.look_at_ring(OUT oldest bigint, OUT current bigint, OUT rotate boolean, OUT recycle_in double precision) returns record stable;
+create function awa.look_at_ring(OUT oldest bigint, OUT current bigint, OUT rotate boolean, OUT rotate_in double precision, OUT recycle_in double precision) returns record stable;
 
 create function awa.move_each(p_segment smallint, p_tuples tid[]) returns bigint;
 

@@ -2,7 +2,14 @@
 -- Previous binary: there is none.
 -- Locks: none that others could hold; every object is new.
 
-create schema if not exists awa;
+-- Not "if not exists": that asks for the right to create schemas even where an administrator has made this one.
+do $schema$
+begin
+    if to_regnamespace('awa') is null then
+        create schema awa;
+    end if;
+end
+$schema$;
 
 revoke all on schema awa from public;
 

@@ -12,17 +12,9 @@ impl Display for Status {
             FunctionsStatus::Pending => "to be installed again",
             FunctionsStatus::Newer => "of a newer release, left alone",
         };
-        write!(
-            f,
-            "schema version {} of {}, functions {functions}",
-            self.found, self.needed
-        )?;
+        write!(f, "schema version {} of {}, functions {functions}", self.found, self.needed)?;
         for row in &self.applied {
-            write!(
-                f,
-                "\n  applied {} by {}: {:04}_{}",
-                row.applied_at, row.release, row.version, row.name
-            )?;
+            write!(f, "\n  applied {} by {}: {:04}_{}", row.applied_at, row.release, row.version, row.name)?;
         }
         for title in &self.pending {
             write!(f, "\n  pending: {title}")?;
@@ -37,11 +29,7 @@ impl Display for Report {
             (0, false) => write!(f, "schema version {}: nothing to do", self.to),
             (0, true) => write!(f, "schema version {}: functions installed", self.to),
             (count, _) => {
-                write!(
-                    f,
-                    "schema version {} to {}: {count} migrations and the functions",
-                    self.from, self.to
-                )
+                write!(f, "schema version {} to {}: {count} migrations and the functions", self.from, self.to)
             }
         }
     }

@@ -55,9 +55,7 @@ pub enum Error {
     },
 
     /// The history has a hole, so it was edited by hand.
-    #[error(
-        "awa.schema_migrations lacks version {version} although later ones were applied: restore the row"
-    )]
+    #[error("awa.schema_migrations lacks version {version} although later ones were applied: restore the row")]
     Hole {
         /// The version that is missing.
         version: i32,

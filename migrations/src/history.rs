@@ -64,17 +64,11 @@ impl Status {
             return Ok(());
         }
         if self.found < self.needed {
-            return Err(Error::TooOld {
-                found: self.found,
-                needed: self.needed,
-            });
+            return Err(Error::TooOld { found: self.found, needed: self.needed });
         }
         Err(Error::OtherFunctions {
             version: self.found,
-            found: self
-                .functions_release
-                .clone()
-                .unwrap_or_else(|| "none".to_owned()),
+            found: self.functions_release.clone().unwrap_or_else(|| "none".to_owned()),
             needed: schema.release().to_owned(),
         })
     }
@@ -84,25 +78,18 @@ impl Status {
 ///
 /// Refuses a history that `schema` does not continue: newer, changed or with a hole.
 pub(crate) fn judge(rows: Vec<Applied>, schema: &Schema) -> Result<Status, Error> {
-    let (functions, applied): (Vec<Applied>, Vec<Applied>) = rows
-        .into_iter()
-        .partition(|row| row.version == FUNCTIONS_VERSION);
+    let (functions, applied): (Vec<Applied>, Vec<Applied>) =
+        rows.into_iter().partition(|row| row.version == FUNCTIONS_VERSION);
     let found = applied.last().map_or(0, |row| row.version);
     let needed = schema.version();
     // First of all: nothing else can be said about a history that is only known in part.
     if found > needed {
-        return Err(Error::TooNew {
-            found,
-            known: needed,
-        });
+        return Err(Error::TooNew { found, known: needed });
     }
     for (row, migration) in applied.iter().zip(schema.migrations()) {
         check_row(row, migration)?;
     }
-    let pending: Vec<String> = pending(found, schema)
-        .iter()
-        .map(Migration::title)
-        .collect();
+    let pending: Vec<String> = pending(found, schema).iter().map(Migration::title).collect();
     Ok(Status {
         functions: judge_functions(functions.first(), schema, !pending.is_empty()),
         functions_release: functions.first().map(|row| row.release.clone()),
@@ -115,34 +102,23 @@ pub(crate) fn judge(rows: Vec<Applied>, schema: &Schema) -> Result<Status, Error
 
 /// The migrations after version `found`.
 pub(crate) fn pending(found: i32, schema: &Schema) -> &[Migration] {
-    let applied = usize::try_from(found)
-        .unwrap_or(0)
-        .min(schema.migrations().len());
+    let applied = usize::try_from(found).unwrap_or(0).min(schema.migrations().len());
     &schema.migrations()[applied..]
 }
 
 fn check_row(row: &Applied, migration: &Migration) -> Result<(), Error> {
     if row.version != migration.version {
-        return Err(Error::Hole {
-            version: migration.version,
-        });
+        return Err(Error::Hole { version: migration.version });
     }
     if row.checksum != migration.checksum() {
-        return Err(Error::Changed {
-            version: migration.version,
-            name: migration.name.to_owned(),
-        });
+        return Err(Error::Changed { version: migration.version, name: migration.name.to_owned() });
     }
     Ok(())
 }
 
 /// A binary of an older release that starts beside newer ones must not put its functions back; a new migration may
 /// depend on the functions of its own release, whoever installed those that are there.
-fn judge_functions(
-    row: Option<&Applied>,
-    schema: &Schema,
-    migrations_pending: bool,
-) -> FunctionsStatus {
+fn judge_functions(row: Option<&Applied>, schema: &Schema, migrations_pending: bool) -> FunctionsStatus {
     match row {
         _ if migrations_pending => FunctionsStatus::Pending,
         Some(row) if row.checksum == schema.functions_checksum() => FunctionsStatus::Current,
@@ -153,9 +129,7 @@ fn judge_functions(
 
 /// `1.12.3` as numbers, so that 1.12 is newer than 1.9; what is no number counts as zero.
 fn release(text: &str) -> [u64; 3] {
-    let mut parts = text
-        .split(['.', '-', '+'])
-        .map(|part| part.parse().unwrap_or(0));
+    let mut parts = text.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| parts.next().unwrap_or(0))
 }
 

@@ -23,6 +23,14 @@ const PEER_WAIT: Duration = Duration::from_secs(600);
 /// The longest pause between two attempts; pauses grow by this much over eight attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(4);
 
+/// By a scan of the catalogs, never by `to_regclass`: that answers from the backend's cache, which does not hear of a
+/// table that a peer made while this transaction waited for the advisory lock. Locking the catalogs refreshes it.
+const PRESENT: &str = "select exists (
+    select from pg_class as relation
+      join pg_namespace as namespace on namespace.oid = relation.relnamespace
+     where namespace.nspname = 'awa'
+       and relation.relname = 'schema_migrations')";
+
 const HISTORY: &str = "select version, name, checksum, release,
        to_char(applied_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') as applied_at
   from awa.schema_migrations
@@ -48,10 +56,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            lock_timeout: Duration::from_secs(2),
-            attempts_max: 30,
-        }
+        Self { lock_timeout: Duration::from_secs(2), attempts_max: 30 }
     }
 }
 
@@ -77,11 +82,7 @@ pub async fn migrate(pool: &PgPool) -> Result<Report, Error> {
 }
 
 /// [`migrate`] with a schema and a patience of the caller's choice.
-pub async fn migrate_with(
-    pool: &PgPool,
-    schema: Schema,
-    options: Options,
-) -> Result<Report, Error> {
+pub async fn migrate_with(pool: &PgPool, schema: Schema, options: Options) -> Result<Report, Error> {
     let before = status_of(pool, &schema).await?;
     if before.is_current() {
         return Ok(report(&before, &before));
@@ -130,17 +131,9 @@ async fn attempts(pool: &PgPool, schema: &Schema, options: &Options) -> Result<R
         match failed {
             Error::Step { source, step } if waited_in_vain(&source) => {
                 if attempt >= options.attempts_max {
-                    return Err(Error::Blocked {
-                        step,
-                        attempts: attempt,
-                        source,
-                    });
+                    return Err(Error::Blocked { step, attempts: attempt, source });
                 }
-                tracing::info!(
-                    attempt,
-                    step,
-                    "migration waits for locks that traffic holds"
-                );
+                tracing::info!(attempt, step, "migration waits for locks that traffic holds");
             }
             other => return Err(other),
         }
@@ -150,11 +143,7 @@ async fn attempts(pool: &PgPool, schema: &Schema, options: &Options) -> Result<R
 }
 
 /// Everything between begin and commit.
-async fn attempt_in(
-    connection: &mut PgConnection,
-    schema: &Schema,
-    options: &Options,
-) -> Result<Report, Error> {
+async fn attempt_in(connection: &mut PgConnection, schema: &Schema, options: &Options) -> Result<Report, Error> {
     preflight(connection).await?;
     run(connection, Cow::Borrowed(SETTINGS)).await?;
     // lock_timeout covers advisory locks too, and a peer may rightly take longer than traffic should wait.
@@ -166,10 +155,7 @@ async fn attempt_in(
         return Ok(report(&before, &before));
     }
     for Step { title, sql } in steps(before.found, schema) {
-        run(connection, sql).await.map_err(|source| Error::Step {
-            step: title,
-            source,
-        })?;
+        run(connection, sql).await.map_err(|source| Error::Step { step: title, source })?;
     }
     let after = judge(history(connection).await?, schema)?;
     Ok(report(&before, &after))
@@ -181,9 +167,7 @@ async fn preflight(connection: &mut PgConnection) -> Result<(), Error> {
     let encoding: String = row.try_get("encoding")?;
     let isolation: String = row.try_get("isolation")?;
     if row.try_get::<i32, _>("major")? < 14 {
-        return Err(Error::Server {
-            found: row.try_get("server")?,
-        });
+        return Err(Error::Server { found: row.try_get("server")? });
     }
     if encoding != "UTF8" {
         return Err(Error::Encoding { found: encoding });
@@ -197,16 +181,12 @@ async fn preflight(connection: &mut PgConnection) -> Result<(), Error> {
 /// The rows of awa.schema_migrations by version; none if there is no such table.
 async fn history(connection: &mut PgConnection) -> Result<Vec<Applied>, Error> {
     // The simple protocol throughout: it prepares nothing, so it works behind any pooler.
-    let present = sqlx::raw_sql("select to_regclass('awa.schema_migrations') is not null")
-        .fetch_one(&mut *connection);
-    if !present.await?.try_get::<bool, _>(0)? {
+    let present = sqlx::raw_sql(PRESENT).fetch_one(&mut *connection).await?;
+    if !present.try_get::<bool, _>(0)? {
         return Ok(Vec::new());
     }
     let rows = sqlx::raw_sql(HISTORY).fetch_all(connection).await?;
-    rows.iter()
-        .map(applied)
-        .collect::<Result<_, sqlx::Error>>()
-        .map_err(Error::Database)
+    rows.iter().map(applied).collect::<Result<_, sqlx::Error>>().map_err(Error::Database)
 }
 
 fn applied(row: &PgRow) -> Result<Applied, sqlx::Error> {
@@ -230,17 +210,12 @@ async fn run(connection: &mut PgConnection, sql: Cow<'static, str>) -> Result<()
 
 fn lock_timeout(wait: Duration) -> Cow<'static, str> {
     // At least a millisecond: zero would mean for ever.
-    Cow::Owned(format!(
-        "set local lock_timeout = {};",
-        wait.as_millis().clamp(1, 86_400_000)
-    ))
+    Cow::Owned(format!("set local lock_timeout = {};", wait.as_millis().clamp(1, 86_400_000)))
 }
 
 /// lock_not_available, deadlock_detected: traffic was in the way, and may not be the next time.
 fn waited_in_vain(error: &sqlx::Error) -> bool {
-    let code = error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code);
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     matches!(code.as_deref(), Some("55P03" | "40P01"))
 }
 

@@ -47,11 +47,7 @@ pub struct Schema {
 impl Schema {
     /// The schema that this build carries.
     pub fn embedded() -> Self {
-        Self::new(
-            MIGRATIONS.to_vec(),
-            FUNCTIONS.to_vec(),
-            env!("CARGO_PKG_VERSION"),
-        )
+        Self::new(MIGRATIONS.to_vec(), FUNCTIONS.to_vec(), env!("CARGO_PKG_VERSION"))
     }
 
     /// A schema of other parts, for tests of the runner.
@@ -60,18 +56,9 @@ impl Schema {
     /// If the versions are not 1, 2, 3 … in order.
     pub fn new(migrations: Vec<Migration>, functions: Vec<Function>, release: &str) -> Self {
         for (migration, version) in migrations.iter().zip(1..) {
-            assert_eq!(
-                migration.version,
-                version,
-                "migrations are numbered 1, 2, 3 …: {}",
-                migration.title()
-            );
+            assert_eq!(migration.version, version, "migrations are numbered 1, 2, 3 …: {}", migration.title());
         }
-        Self {
-            migrations,
-            functions,
-            release: release.to_owned(),
-        }
+        Self { migrations, functions, release: release.to_owned() }
     }
 
     /// The numbered migrations in order.
@@ -91,18 +78,12 @@ impl Schema {
 
     /// The newest version; 0 for a schema without migrations.
     pub fn version(&self) -> i32 {
-        self.migrations
-            .last()
-            .map_or(0, |migration| migration.version)
+        self.migrations.last().map_or(0, |migration| migration.version)
     }
 
     /// Hash of all function files, names included.
     pub fn functions_checksum(&self) -> String {
-        hash(
-            self.functions
-                .iter()
-                .flat_map(|function| [function.name, function.sql]),
-        )
+        hash(self.functions.iter().flat_map(|function| [function.name, function.sql]))
     }
 
     /// Hash of everything: two binaries with the same one need the same database.
@@ -120,11 +101,7 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         hasher.update(part.replace("\r\n", "\n"));
         hasher.update([0]);
     }
-    hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -28,33 +28,18 @@ pub(crate) struct Step {
 
 /// The steps from version `found` to the newest of `schema`, functions included.
 pub(crate) fn steps(found: i32, schema: &Schema) -> Vec<Step> {
-    let mut steps = vec![Step {
-        title: "the bootstrap".to_owned(),
-        sql: Cow::Borrowed(BOOTSTRAP),
-    }];
+    let mut steps = vec![Step { title: "the bootstrap".to_owned(), sql: Cow::Borrowed(BOOTSTRAP) }];
     for migration in pending(found, schema) {
         // The row goes first: a script run twice then stops at a duplicate key before it does anything.
         let title = format!("migration {}", migration.title());
-        steps.push(Step {
-            title: title.clone(),
-            sql: Cow::Owned(record_migration(migration, schema)),
-        });
-        steps.push(Step {
-            title,
-            sql: Cow::Borrowed(migration.sql),
-        });
+        steps.push(Step { title: title.clone(), sql: Cow::Owned(record_migration(migration, schema)) });
+        steps.push(Step { title, sql: Cow::Borrowed(migration.sql) });
     }
     for function in schema.functions() {
         let title = format!("functions/{}", function.name);
-        steps.push(Step {
-            title,
-            sql: Cow::Borrowed(function.sql),
-        });
+        steps.push(Step { title, sql: Cow::Borrowed(function.sql) });
     }
-    steps.push(Step {
-        title: "the record of the functions".to_owned(),
-        sql: Cow::Owned(record_functions(schema)),
-    });
+    steps.push(Step { title: "the record of the functions".to_owned(), sql: Cow::Owned(record_functions(schema)) });
     steps
 }
 

@@ -23,19 +23,9 @@ pub(crate) struct Options {
 
 /// Builds first, so that compiling does not compete with the server.
 pub(crate) fn bench(options: &Options) -> Result {
-    run(&mut cargo([
-        "build",
-        "--release",
-        "-p",
-        "awa-benches",
-        "--bin",
-        "awa-bench",
-    ]))?;
+    run(&mut cargo(["build", "--release", "-p", "awa-benches", "--bin", "awa-bench"]))?;
     let server = Target::choose(options.database_url.as_deref(), Profile::Bench, options.pg)?;
     let mut program = Command::new(target_directory().join("release/awa-bench"));
-    program
-        .arg(&options.scenario)
-        .args(["--database-url", &server.url()])
-        .args(&options.arguments);
+    program.arg(&options.scenario).args(["--database-url", &server.url()]).args(&options.arguments);
     run(program.env_remove("DATABASE_URL"))
 }

@@ -8,27 +8,12 @@ use crate::command::{Result, cargo, run};
 const STEPS: [(&str, &[&str]); 9] = [
     ("format", &["fmt", "--all", "--check"]),
     ("tidy", &["xtask", "tidy"]),
-    (
-        "clippy",
-        &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--quiet",
-            "--",
-            "-D",
-            "warnings",
-        ],
-    ),
+    ("clippy", &["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"]),
     ("query metadata", &["xtask", "sqlx", "--check"]),
     ("docs/schema.sql", &["xtask", "schema", "--check"]),
     ("rustdoc", &["doc", "--workspace", "--no-deps", "--quiet"]),
     ("tests and doc tests", &["xtask", "test"]),
-    (
-        "benches once",
-        &["xtask", "test", "--", "-p", "awa-benches", "--benches"],
-    ),
+    ("benches once", &["xtask", "test", "--", "-p", "awa-benches", "--benches"]),
     ("demo", &["xtask", "demo", "--jobs", "40"]),
 ];
 
@@ -42,10 +27,7 @@ pub(crate) fn ci() -> Result {
             step.env("RUSTDOCFLAGS", "-D warnings");
         }
         run(&mut step)?;
-        println!(
-            "=== {title}: done, {} s since the start",
-            begun.elapsed().as_secs()
-        );
+        println!("=== {title}: done, {} s since the start", begun.elapsed().as_secs());
     }
     Ok(())
 }

@@ -28,57 +28,31 @@ where
     I::Item: AsRef<OsStr>,
 {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .current_dir(workspace())
-        .args(arguments)
-        .env_remove("DATABASE_URL");
+    command.current_dir(workspace()).args(arguments).env_remove("DATABASE_URL");
     command
 }
 
 /// Runs to the end with input and output shared.
 pub(crate) fn run(command: &mut Command) -> Result {
-    let status = command
-        .status()
-        .map_err(|error| format!("{}: {error}", name(command)))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{} failed ({status})", name(command)).into())
-    }
+    let status = command.status().map_err(|error| format!("{}: {error}", name(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{} failed ({status})", name(command)).into()) }
 }
 
 /// Runs to the end and keeps what it prints, which becomes the error if it fails.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let result = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("{}: {error}", name(command)))?;
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = result;
+    let result = command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", name(command)))?;
+    let Output { status, stdout, stderr } = result;
     if status.success() {
         return Ok(String::from_utf8_lossy(&stdout).into_owned());
     }
     let said = [stdout, stderr].concat();
-    Err(format!(
-        "{} failed ({status}):\n{}",
-        name(command),
-        String::from_utf8_lossy(&said).trim_end()
-    )
-    .into())
+    Err(format!("{} failed ({status}):\n{}", name(command), String::from_utf8_lossy(&said).trim_end()).into())
 }
 
 /// A program and its first arguments, for messages.
 fn name(command: &Command) -> String {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or_default();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     let arguments = command.get_args().take(4);
-    let words: Vec<_> = std::iter::once(program)
-        .chain(arguments)
-        .map(OsStr::to_string_lossy)
-        .collect();
+    let words: Vec<_> = std::iter::once(program).chain(arguments).map(OsStr::to_string_lossy).collect();
     words.join(" ")
 }

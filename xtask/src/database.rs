@@ -10,18 +10,13 @@ use crate::command::Result;
 
 /// Runs async code to its end.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(work)
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 /// A pool of one connection. Errors of parsing do not quote the URL: it may hold a password.
 pub(crate) fn pool(url: &str) -> Result<PgPool> {
     let options = PgConnectOptions::from_str(url).map_err(|_| "the database URL cannot be read")?;
-    Ok(PgPoolOptions::new()
-        .max_connections(1)
-        .connect_lazy_with(options))
+    Ok(PgPoolOptions::new().max_connections(1).connect_lazy_with(options))
 }
 
 /// A database of this command, dropped with the value.
@@ -33,8 +28,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Makes a migrated database on the server of `url`.
     pub(crate) fn migrated(url: &str) -> Result<Self> {
-        let server =
-            PgConnectOptions::from_str(url).map_err(|_| "the database URL cannot be read")?;
+        let server = PgConnectOptions::from_str(url).map_err(|_| "the database URL cannot be read")?;
         let name = format!("awa_xtask_{}", std::process::id());
         let scratch = Self { server, name };
         scratch.on_server("drop database if exists")?;
@@ -50,19 +44,13 @@ impl Scratch {
 
     /// The URL of the database.
     pub(crate) fn url(&self) -> String {
-        self.server
-            .clone()
-            .database(&self.name)
-            .to_url_lossy()
-            .to_string()
+        self.server.clone().database(&self.name).to_url_lossy().to_string()
     }
 
     fn on_server(&self, statement: &str) -> Result {
         block_on(async {
             let mut connection = self.server.connect().await?;
-            sqlx::raw_sql(AssertSqlSafe(format!("{statement} {}", self.name)))
-                .execute(&mut connection)
-                .await?;
+            sqlx::raw_sql(AssertSqlSafe(format!("{statement} {}", self.name))).execute(&mut connection).await?;
             connection.close().await?;
             Ok(())
         })

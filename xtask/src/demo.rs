@@ -18,17 +18,7 @@ pub(crate) struct Options {
 
 /// Runs the demo against `url`; an error says what was not as it should be.
 pub(crate) async fn demo(options: &Options, url: &str) -> Result {
-    let mut example = cargo([
-        "run",
-        "-q",
-        "-p",
-        "awa-worker",
-        "--example",
-        "demo",
-        "--",
-        "--database-url",
-        url,
-    ]);
+    let mut example = cargo(["run", "-q", "-p", "awa-worker", "--example", "demo", "--", "--database-url", url]);
     if let Some(jobs) = options.jobs {
         example.arg("--jobs").arg(jobs.to_string());
     }

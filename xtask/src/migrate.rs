@@ -28,10 +28,7 @@ pub(crate) fn migrate(options: &Options) -> Result {
         print!("{}", awa_migrations::script());
         return Ok(());
     }
-    let url = options
-        .database_url
-        .as_deref()
-        .ok_or("give --database-url or set DATABASE_URL")?;
+    let url = options.database_url.as_deref().ok_or("give --database-url or set DATABASE_URL")?;
     block_on(async {
         let pool = pool(url)?;
         if options.status {

@@ -80,24 +80,18 @@ fn url() -> Result<String> {
         return Ok(url);
     }
     let cluster = Cluster::load(directory())?.filter(Cluster::is_running);
-    Ok(cluster
-        .ok_or("no private server runs: `cargo xtask pg start`")?
-        .url())
+    Ok(cluster.ok_or("no private server runs: `cargo xtask pg start`")?.url())
 }
 
 fn psql(arguments: &[String]) -> Result {
     // Beside the server if it is there, since an old psql misreads a new server.
     let beside = Cluster::load(directory())?.map(|cluster| cluster.binaries().program("psql"));
-    let program = beside
-        .filter(|path| path.exists())
-        .unwrap_or_else(|| PathBuf::from("psql"));
+    let program = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("psql"));
     run(Command::new(program).arg(url()?).args(arguments))
 }
 
 /// One server a workspace, outside it: the account of the server may not be able to enter a home directory.
 fn directory() -> PathBuf {
-    let name = workspace()
-        .to_string_lossy()
-        .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let name = workspace().to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     std::env::temp_dir().join(format!("awa-pg-dev{name}"))
 }

@@ -31,15 +31,8 @@ impl Server {
         let keeper = Keeper::watch(&cluster)?;
         cluster.initialise()?;
         cluster.start(profile)?;
-        eprintln!(
-            "PostgreSQL {} on port {}",
-            cluster.version(),
-            cluster.port()
-        );
-        Ok(Self {
-            cluster,
-            keeper: Some(keeper),
-        })
+        eprintln!("PostgreSQL {} on port {}", cluster.version(), cluster.port());
+        Ok(Self { cluster, keeper: Some(keeper) })
     }
 
     /// URL of its database `postgres`, as superuser.

@@ -37,23 +37,14 @@ pub(crate) fn schema(options: &Options) -> Result {
     let scratch = Scratch::migrated(&server.url())?;
     let text = render(&scratch.url())?;
     let path = workspace().join("docs/schema.sql");
-    let committed = fs::read_to_string(&path)
-        .unwrap_or_default()
-        .replace("\r\n", "\n");
+    let committed = fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
     if committed == text {
         println!("docs/schema.sql is current");
         return Ok(());
     }
     if options.check {
-        let line = committed
-            .lines()
-            .zip(text.lines())
-            .take_while(|(old, new)| old == new)
-            .count()
-            + 1;
-        return Err(
-            format!("docs/schema.sql is stale from line {line}: run `cargo xtask schema`").into(),
-        );
+        let line = committed.lines().zip(text.lines()).take_while(|(old, new)| old == new).count() + 1;
+        return Err(format!("docs/schema.sql is stale from line {line}: run `cargo xtask schema`").into());
     }
     fs::write(&path, text)?;
     println!("docs/schema.sql written");
@@ -65,9 +56,7 @@ fn render(url: &str) -> Result<String> {
     block_on(async {
         let pool = pool(url)?;
         // Names are printed qualified when nothing is on the path.
-        sqlx::raw_sql("set search_path = pg_catalog")
-            .execute(&pool)
-            .await?;
+        sqlx::raw_sql("set search_path = pg_catalog").execute(&pool).await?;
         for (title, query) in SECTIONS {
             text.push_str(&format!("\n-- {title}\n"));
             for row in sqlx::raw_sql(query).fetch_all(&pool).await? {

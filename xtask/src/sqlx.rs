@@ -33,17 +33,8 @@ pub(crate) fn sqlx(options: &Options) -> Result {
     let server = Target::choose(options.database_url.as_deref(), Profile::Test, None)?;
     let scratch = Scratch::migrated(&server.url())?;
     touch_sources()?;
-    let mut check = cargo([
-        "check",
-        "-q",
-        "-p",
-        "awa-storage",
-        "--all-features",
-        "--all-targets",
-    ]);
-    run(check
-        .env("AWA_SQLX_DATABASE_URL", scratch.url())
-        .env("SQLX_OFFLINE_DIR", &fresh))?;
+    let mut check = cargo(["check", "-q", "-p", "awa-storage", "--all-features", "--all-targets"]);
+    run(check.env("AWA_SQLX_DATABASE_URL", scratch.url()).env("SQLX_OFFLINE_DIR", &fresh))?;
     let committed = workspace().join("awa-storage/.sqlx");
     let (old, new) = (read(&committed)?, read(&fresh)?);
     if old == new {
@@ -61,15 +52,11 @@ pub(crate) fn sqlx(options: &Options) -> Result {
 
 /// Compiling writes the metadata, and cargo compiles what is newer than its last result.
 fn touch_sources() -> Result {
-    let roots =
-        ["src/lib.rs", "tests/it/main.rs"].map(|path| workspace().join("awa-storage").join(path));
+    let roots = ["src/lib.rs", "tests/it/main.rs"].map(|path| workspace().join("awa-storage").join(path));
     for root in roots.iter().filter(|root| root.exists()) {
         // The clock of the file system is meant here, not the time of any job.
         #[allow(clippy::disallowed_methods)]
-        File::options()
-            .append(true)
-            .open(root)?
-            .set_modified(SystemTime::now())?;
+        File::options().append(true).open(root)?.set_modified(SystemTime::now())?;
     }
     Ok(())
 }
@@ -91,14 +78,8 @@ fn read(directory: &Path) -> Result<Metadata> {
 
 fn differences(old: &Metadata, new: &Metadata) -> Vec<String> {
     let name = |path: &PathBuf, what| format!("{what}: {}", path.display());
-    let gone = old
-        .keys()
-        .filter(|path| !new.contains_key(*path))
-        .map(|path| name(path, "no such statement"));
-    let other = new
-        .iter()
-        .filter(|(path, value)| old.get(*path) != Some(value))
-        .map(|(path, _)| name(path, "missing"));
+    let gone = old.keys().filter(|path| !new.contains_key(*path)).map(|path| name(path, "no such statement"));
+    let other = new.iter().filter(|(path, value)| old.get(*path) != Some(value)).map(|(path, _)| name(path, "missing"));
     gone.chain(other).collect()
 }
 
@@ -107,10 +88,7 @@ fn write(directory: &Path, old: &Metadata, new: &Metadata) -> Result {
     for path in old.keys().filter(|path| !new.contains_key(*path)) {
         fs::remove_file(directory.join(path))?;
     }
-    for (path, value) in new
-        .iter()
-        .filter(|(path, value)| old.get(*path) != Some(value))
-    {
+    for (path, value) in new.iter().filter(|(path, value)| old.get(*path) != Some(value)) {
         let text = serde_json::to_string_pretty(value)?;
         fs::write(directory.join(path), format!("{text}\n"))?;
     }

@@ -28,25 +28,17 @@ pub(crate) struct Options {
 pub(crate) fn test(options: &Options) -> Result {
     let server = Target::choose(options.database_url.as_deref(), Profile::Test, options.pg)?;
     let mut command = cargo(["test"]);
-    command
-        .args(arguments(options))
-        .env("AWA_TEST_DATABASE_URL", server.url());
+    command.args(arguments(options)).env("AWA_TEST_DATABASE_URL", server.url());
     run(&mut command)
 }
 
 /// What `cargo test` is called with.
 fn arguments(options: &Options) -> Vec<&str> {
     let given: Vec<&str> = options.arguments.iter().map(String::as_str).collect();
-    let split = given
-        .iter()
-        .position(|argument| *argument == "--")
-        .unwrap_or(given.len());
+    let split = given.iter().position(|argument| *argument == "--").unwrap_or(given.len());
     let (to_cargo, to_tests) = given.split_at(split);
     let mut all = Vec::new();
-    if !to_cargo
-        .iter()
-        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
-    {
+    if !to_cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package")) {
         all.push("--workspace");
     }
     // One failing program does not keep the others from being run.
@@ -68,12 +60,7 @@ mod tests {
 
     fn check(long: bool, given: &str, expected: &str) {
         let given = given.split_whitespace().map(str::to_owned).collect();
-        let options = Options {
-            long,
-            pg: None,
-            database_url: None,
-            arguments: given,
-        };
+        let options = Options { long, pg: None, database_url: None, arguments: given };
         assert_eq!(arguments(&options).join(" "), expected);
     }
 
@@ -86,10 +73,6 @@ mod tests {
     #[test]
     fn package_and_arguments_of_the_test_programs_find_their_places() {
         check(true, "-p awa-model", "--no-fail-fast -p awa-model --");
-        check(
-            false,
-            "lease -- --nocapture",
-            "--workspace --no-fail-fast lease -- --nocapture --skip ::long::",
-        );
+        check(false, "lease -- --nocapture", "--workspace --no-fail-fast lease -- --nocapture --skip ::long::");
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Options {
 }
 
 /// Every rule, in the order in which findings are told.
-const RULES: [fn(&Tree) -> Vec<Finding>; 12] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 13] = [
     limits::files_are_short,
     limits::functions_are_short,
     limits::modules_say_why,
@@ -38,6 +38,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 12] = [
     queries::each_is_included_once,
     queries::each_opens_with_a_comment,
     migrations::numbers_have_no_hole,
+    migrations::files_stay_in_the_transaction,
     migrations::locked_ones_are_unchanged,
     arrows::crates_point_one_way,
     changelog::lines_are_short,

@@ -3,33 +3,16 @@
 use super::{Function, Migration, Schema};
 
 fn schema(migrations: &[&'static str], functions: &[(&'static str, &'static str)]) -> Schema {
-    let migrations = migrations
-        .iter()
-        .zip(1..)
-        .map(|(sql, version)| Migration {
-            version,
-            name: "step",
-            sql,
-        })
-        .collect();
-    let functions = functions
-        .iter()
-        .map(|(name, sql)| Function { name, sql })
-        .collect();
+    let migrations =
+        migrations.iter().zip(1..).map(|(sql, version)| Migration { version, name: "step", sql }).collect();
+    let functions = functions.iter().map(|(name, sql)| Function { name, sql }).collect();
     Schema::new(migrations, functions, "1.2.3")
 }
 
 #[test]
 fn line_ends_do_not_change_a_checksum() {
-    let unix = Migration {
-        version: 1,
-        name: "a",
-        sql: "select 1;\nselect 2;\n",
-    };
-    let windows = Migration {
-        sql: "select 1;\r\nselect 2;\r\n",
-        ..unix
-    };
+    let unix = Migration { version: 1, name: "a", sql: "select 1;\nselect 2;\n" };
+    let windows = Migration { sql: "select 1;\r\nselect 2;\r\n", ..unix };
     assert_eq!(unix.checksum(), windows.checksum());
 }
 
@@ -51,11 +34,7 @@ fn fingerprint_covers_migrations_and_functions() {
 #[test]
 #[should_panic(expected = "numbered 1, 2, 3")]
 fn a_hole_in_the_numbers_is_refused() {
-    let migration = Migration {
-        version: 2,
-        name: "second",
-        sql: "",
-    };
+    let migration = Migration { version: 2, name: "second", sql: "" };
     drop(Schema::new(vec![migration], Vec::new(), "1.0.0"));
 }
 
@@ -67,11 +46,7 @@ fn the_embedded_files_are_the_files_of_the_directory() {
             return 0;
         };
         entries
-            .filter(|entry| {
-                entry
-                    .as_ref()
-                    .is_ok_and(|entry| entry.path().extension().is_some_and(|e| e == "sql"))
-            })
+            .filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().extension().is_some_and(|e| e == "sql")))
             .count()
     };
     let embedded = Schema::embedded();

@@ -31,8 +31,7 @@ impl Account {
         if output(Command::new("id").arg("-u"))?.trim() != "0" {
             return Ok(Self::Own);
         }
-        let passwd =
-            fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd: {error}"))?;
+        let passwd = fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd: {error}"))?;
         ACCOUNTS.iter().find_map(|name| find(&passwd, name)).ok_or_else(|| {
             "PostgreSQL does not run as root, and there is no account postgres or nobody to run it as".into()
         })
@@ -50,8 +49,9 @@ impl Account {
     pub(crate) fn own(self, path: &Path) -> Result {
         match self {
             Self::Own => Ok(()),
-            Self::Other { user, group } => chown(path, Some(user), Some(group))
-                .map_err(|error| format!("{}: {error}", path.display()).into()),
+            Self::Other { user, group } => {
+                chown(path, Some(user), Some(group)).map_err(|error| format!("{}: {error}", path.display()).into())
+            }
         }
     }
 
@@ -68,25 +68,17 @@ impl Account {
         if text == "own" {
             return Ok(Self::Own);
         }
-        let (user, group) = text
-            .split_once(':')
-            .ok_or("an account is `own` or `user:group`")?;
-        Ok(Self::Other {
-            user: user.parse()?,
-            group: group.parse()?,
-        })
+        let (user, group) = text.split_once(':').ok_or("an account is `own` or `user:group`")?;
+        Ok(Self::Other { user: user.parse()?, group: group.parse()? })
     }
 }
 
 /// The entry of `name` in the text of /etc/passwd.
 fn find(passwd: &str, name: &str) -> Option<Account> {
-    let mut fields = passwd
-        .lines()
-        .map(|line| line.split(':'))
-        .find_map(|mut fields| {
-            let matches = fields.next() == Some(name);
-            matches.then_some(fields)
-        })?;
+    let mut fields = passwd.lines().map(|line| line.split(':')).find_map(|mut fields| {
+        let matches = fields.next() == Some(name);
+        matches.then_some(fields)
+    })?;
     let user = fields.nth(1)?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     Some(Account::Other { user, group })
@@ -101,29 +93,14 @@ mod tests {
     #[test]
     fn account_is_found_by_its_whole_name() {
         let passwd = "root:x:0:0::/root:/bin/sh\npostgresql:x:7:7::/:/bin/sh\npostgres:x:101:104::/:/bin/sh\n";
-        assert_eq!(
-            find(passwd, "postgres"),
-            Some(Account::Other {
-                user: 101,
-                group: 104
-            })
-        );
+        assert_eq!(find(passwd, "postgres"), Some(Account::Other { user: 101, group: 104 }));
         assert_eq!(find(passwd, "nobody"), None);
     }
 
     #[test]
     fn argument_names_the_same_account() {
-        for account in [
-            Account::Own,
-            Account::Other {
-                user: 101,
-                group: 104,
-            },
-        ] {
-            assert_eq!(
-                Account::from_argument(&account.to_argument()).expect("written by us"),
-                account
-            );
+        for account in [Account::Own, Account::Other { user: 101, group: 104 }] {
+            assert_eq!(Account::from_argument(&account.to_argument()).expect("written by us"), account);
         }
     }
 }

@@ -39,29 +39,19 @@ impl Binaries {
     pub(crate) fn find(major: Option<u32>, account: Account) -> Result<Self> {
         if let Some(directory) = env::var_os("AWA_PG_BIN") {
             let named = Self::at(Path::new(&directory), account).ok_or_else(|| {
-                format!(
-                    "AWA_PG_BIN: {} lacks one of {PROGRAMS:?}, or they do not run",
-                    directory.display()
-                )
+                format!("AWA_PG_BIN: {} lacks one of {PROGRAMS:?}, or they do not run", directory.display())
             })?;
             return match named.suits(major) {
                 true => Ok(named),
-                false => Err(format!(
-                    "AWA_PG_BIN has PostgreSQL {}, which was not asked for",
-                    named.version
-                )
-                .into()),
+                false => Err(format!("AWA_PG_BIN has PostgreSQL {}, which was not asked for", named.version).into()),
             };
         }
-        let installed = candidates()
-            .into_iter()
-            .filter_map(|directory| Self::at(&directory, account));
+        let installed = candidates().into_iter().filter_map(|directory| Self::at(&directory, account));
         if let Some(found) = { installed }.find(|found| found.suits(major)) {
             return Ok(found);
         }
         let directory = npm::install(major, account)?;
-        Self::at(&directory, account)
-            .ok_or_else(|| format!("{} does not run here", directory.display()).into())
+        Self::at(&directory, account).ok_or_else(|| format!("{} does not run here", directory.display()).into())
     }
 
     /// A program of this version; it need not exist unless it is one of [`PROGRAMS`].
@@ -81,19 +71,12 @@ impl Binaries {
 
     /// The programs in `directory`, if all are there and `account` can run them.
     pub(crate) fn at(directory: &Path, account: Account) -> Option<Self> {
-        if !PROGRAMS
-            .iter()
-            .all(|program| directory.join(program).is_file())
-        {
+        if !PROGRAMS.iter().all(|program| directory.join(program).is_file()) {
             return None;
         }
-        let said = output(account.apply(Command::new(directory.join("postgres")).arg("--version")))
-            .ok()?;
+        let said = output(account.apply(Command::new(directory.join("postgres")).arg("--version"))).ok()?;
         let version = parse_version(&said)?;
-        Some(Self {
-            directory: directory.to_path_buf(),
-            version,
-        })
+        Some(Self { directory: directory.to_path_buf(), version })
     }
 
     fn suits(&self, major: Option<u32>) -> bool {
@@ -113,18 +96,10 @@ fn candidates() -> Vec<PathBuf> {
     }
     found.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
     for (parent, rest) in VERSIONED {
-        found.extend(
-            newest_first(Path::new(parent))
-                .into_iter()
-                .map(|directory| directory.join(rest)),
-        );
+        found.extend(newest_first(Path::new(parent)).into_iter().map(|directory| directory.join(rest)));
     }
     // Fedora and its kin: /usr/pgsql-16/bin.
-    found.extend(
-        newest_first(Path::new("/usr"))
-            .into_iter()
-            .map(|directory| directory.join("bin")),
-    );
+    found.extend(newest_first(Path::new("/usr")).into_iter().map(|directory| directory.join("bin")));
     found.extend(PLAIN.map(PathBuf::from));
     found
 }
@@ -135,10 +110,7 @@ fn newest_first(parent: &Path) -> Vec<PathBuf> {
     let mut found: Vec<(u32, PathBuf)> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            let version = name
-                .strip_prefix("pgsql-")
-                .or_else(|| name.strip_prefix("postgresql@"))
-                .unwrap_or(&name);
+            let version = name.strip_prefix("pgsql-").or_else(|| name.strip_prefix("postgresql@")).unwrap_or(&name);
             Some((version.parse().ok()?, entry.path()))
         })
         .collect();
@@ -148,9 +120,7 @@ fn newest_first(parent: &Path) -> Vec<PathBuf> {
 
 /// `postgres (PostgreSQL) 15.18 (Debian …)` as `15.18`.
 fn parse_version(said: &str) -> Option<String> {
-    said.split_whitespace()
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
-        .map(str::to_owned)
+    said.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
 }
 
 /// `15.18`, `19devel` and `18beta1` as 15, 19 and 18.
@@ -171,11 +141,7 @@ mod tests {
             let parsed = parse_version(said).expect("there is a version");
             assert_eq!((parsed.as_str(), major_of(&parsed)), (version, major));
         };
-        check(
-            "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n",
-            "15.18",
-            15,
-        );
+        check("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n", "15.18", 15);
         check("postgres (PostgreSQL) 18beta1\n", "18beta1", 18);
         check("postgres (PostgreSQL) 14.9\n", "14.9", 14);
     }

@@ -66,13 +66,7 @@ impl Cluster {
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o700))?;
         account.own(&directory)?;
         // A password, since other accounts of this machine can reach the port too.
-        Ok(Self {
-            directory,
-            binaries,
-            account,
-            port: 0,
-            password: random_text()?,
-        })
+        Ok(Self { directory, binaries, account, port: 0, password: random_text()? })
     }
 
     /// Makes the data directory.
@@ -82,18 +76,8 @@ impl Cluster {
         fs::set_permissions(&password_file, fs::Permissions::from_mode(0o600))?;
         self.account.own(&password_file)?;
         let mut initdb = Command::new(self.binaries.program("initdb"));
-        initdb.args([
-            "--username=postgres",
-            "--encoding=UTF8",
-            "--no-locale",
-            "--auth=password",
-            "--no-sync",
-        ]);
-        initdb
-            .arg("--pwfile")
-            .arg(&password_file)
-            .arg("--pgdata")
-            .arg(self.data());
+        initdb.args(["--username=postgres", "--encoding=UTF8", "--no-locale", "--auth=password", "--no-sync"]);
+        initdb.arg("--pwfile").arg(&password_file).arg("--pgdata").arg(self.data());
         // Whatever directory the command was started in, the account of the server may not enter it.
         output(self.account.apply(initdb.current_dir(&self.directory)))?;
         Ok(())
@@ -118,34 +102,16 @@ impl Cluster {
 
     fn start_once(&self) -> Result {
         let mut pg_ctl = Command::new(self.binaries.program("pg_ctl"));
-        pg_ctl
-            .args(["start", "--wait", "--silent", "--timeout=120", "--pgdata"])
-            .arg(self.data());
-        pg_ctl
-            .arg("--log")
-            .arg(self.directory.join("log"))
-            .current_dir(&self.directory);
+        pg_ctl.args(["start", "--wait", "--silent", "--timeout=120", "--pgdata"]).arg(self.data());
+        pg_ctl.arg("--log").arg(self.directory.join("log")).current_dir(&self.directory);
         // Not captured: the server would hold the pipe open after pg_ctl is done.
-        let status = self
-            .account
-            .apply(&mut pg_ctl)
-            .stdout(std::process::Stdio::null())
-            .status()?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("pg_ctl start failed ({status})").into())
-        }
+        let status = self.account.apply(&mut pg_ctl).stdout(std::process::Stdio::null()).status()?;
+        if status.success() { Ok(()) } else { Err(format!("pg_ctl start failed ({status})").into()) }
     }
 
     /// Stops the server after its clients were disconnected and its data written.
     pub(crate) fn stop(&self) -> Result {
-        stop(
-            &self.binaries.program("pg_ctl"),
-            &self.data(),
-            self.account,
-            "fast",
-        )
+        stop(&self.binaries.program("pg_ctl"), &self.data(), self.account, "fast")
     }
 
     /// The cluster that was made and started in `directory` by an earlier command, if there is one.
@@ -154,36 +120,22 @@ impl Cluster {
             return Ok(None);
         };
         let password = fs::read_to_string(directory.join("password"))?;
-        let major = fs::read_to_string(Self::data_in(&directory).join("PG_VERSION"))?
-            .trim()
-            .parse()?;
+        let major = fs::read_to_string(Self::data_in(&directory).join("PG_VERSION"))?.trim().parse()?;
         let account = Account::choose()?;
         let binaries = Binaries::find(Some(major), account)?;
-        Ok(Some(Self {
-            directory,
-            binaries,
-            account,
-            port: port.parse()?,
-            password,
-        }))
+        Ok(Some(Self { directory, binaries, account, port: port.parse()?, password }))
     }
 
     /// Whether a server runs on it.
     pub(crate) fn is_running(&self) -> bool {
         let mut pg_ctl = Command::new(self.binaries.program("pg_ctl"));
-        pg_ctl
-            .args(["status", "--pgdata"])
-            .arg(self.data())
-            .current_dir(&self.directory);
+        pg_ctl.args(["status", "--pgdata"]).arg(self.data()).current_dir(&self.directory);
         output(self.account.apply(&mut pg_ctl)).is_ok()
     }
 
     /// URL of the database `postgres`, as superuser.
     pub(crate) fn url(&self) -> String {
-        format!(
-            "postgres://postgres:{}@127.0.0.1:{}/postgres",
-            self.password, self.port
-        )
+        format!("postgres://postgres:{}@127.0.0.1:{}/postgres", self.password, self.port)
     }
 
     pub(crate) fn data_in(directory: &Path) -> PathBuf {
@@ -222,10 +174,7 @@ impl Cluster {
 /// Stops the server of `data` in one of pg_ctl's modes.
 pub(super) fn stop(pg_ctl: &Path, data: &Path, account: Account, mode: &str) -> Result {
     let mut command = Command::new(pg_ctl);
-    command
-        .args(["stop", "--wait", "--silent", "--mode", mode, "--pgdata"])
-        .arg(data)
-        .current_dir("/");
+    command.args(["stop", "--wait", "--silent", "--mode", mode, "--pgdata"]).arg(data).current_dir("/");
     output(account.apply(&mut command)).map(drop)
 }
 

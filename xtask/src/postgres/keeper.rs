@@ -28,10 +28,7 @@ impl Keeper {
         let process = Command::new(std::env::current_exe()?)
             .arg("keep-server")
             .args(["--directory".as_ref(), cluster.directory().as_os_str()])
-            .args([
-                "--programs".as_ref(),
-                cluster.binaries().directory().as_os_str(),
-            ])
+            .args(["--programs".as_ref(), cluster.binaries().directory().as_os_str()])
             .args(["--account", &cluster.account().to_argument()])
             .stdin(Stdio::piped())
             .process_group(0)
@@ -78,12 +75,7 @@ pub(crate) fn keep(options: &Options) -> Result {
     let data = Cluster::data_in(&options.directory);
     if data.join("postmaster.pid").exists() {
         // Immediate: the data is thrown away, and clients that still run shall not delay this.
-        stop(
-            &options.programs.join("pg_ctl"),
-            &data,
-            account,
-            "immediate",
-        )?;
+        stop(&options.programs.join("pg_ctl"), &data, account, "immediate")?;
     }
     remove(&options.directory)
 }

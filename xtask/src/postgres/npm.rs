@@ -16,20 +16,14 @@ const HOW_TO_INSTALL: &str = "install it (Debian, Ubuntu: `sudo apt-get install 
 
 /// The directory of the programs, after a download if need be.
 pub(crate) fn install(major: Option<u32>, account: Account) -> Result<PathBuf> {
-    let wanted = major.map_or_else(
-        || "PostgreSQL 14 or newer".to_owned(),
-        |major| format!("PostgreSQL {major}"),
-    );
+    let wanted = major.map_or_else(|| "PostgreSQL 14 or newer".to_owned(), |major| format!("PostgreSQL {major}"));
     let missing = |reason: &str| format!("{wanted} was not found{reason}: {HOW_TO_INSTALL}");
     let package = package().ok_or_else(|| missing(""))?;
     let label = major.map_or_else(|| "latest".to_owned(), |major| major.to_string());
     let home = target_directory().join("postgres").join(label);
     let root = home.join("node_modules").join(&package);
     if !root.join("awa-complete").exists() {
-        eprintln!(
-            "{wanted} is not installed: unpacking the npm package {package} under {}",
-            home.display()
-        );
+        eprintln!("{wanted} is not installed: unpacking the npm package {package} under {}", home.display());
         download(&package, major, &home, &root)
             .map_err(|error| missing(&format!(", and npm did not help ({error})")))?;
     }
@@ -64,21 +58,9 @@ fn download(package: &str, major: Option<u32>, home: &Path, root: &Path) -> Resu
     };
     // Not npm's scripts: the one that is needed is run here, so that no setting of the machine can skip it.
     let mut npm = Command::new("npm");
-    npm.args([
-        "install",
-        "--no-save",
-        "--no-audit",
-        "--no-fund",
-        "--ignore-scripts",
-        "--prefix",
-    ])
-    .arg(home);
+    npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(home);
     output(npm.arg(format!("{package}@{version}")))?;
-    output(
-        Command::new("node")
-            .arg("scripts/hydrate-symlinks.js")
-            .current_dir(root),
-    )?;
+    output(Command::new("node").arg("scripts/hydrate-symlinks.js").current_dir(root))?;
     fs::write(root.join("awa-complete"), version)?;
     Ok(())
 }
@@ -88,16 +70,12 @@ fn newest(package: &str, major: u32) -> Result<String> {
     let listed = output(Command::new("npm").args(["view", package, "versions", "--json"]))?;
     let versions: Vec<String> = serde_json::from_str(&listed)?;
     let prefix = format!("{major}.");
-    let newest = versions
-        .into_iter()
-        .rfind(|version| version.starts_with(&prefix));
+    let newest = versions.into_iter().rfind(|version| version.starts_with(&prefix));
     newest.ok_or_else(|| format!("{package} has no version {major}").into())
 }
 
 fn copy_outside(native: &Path) -> Result<PathBuf> {
-    let name = native
-        .to_string_lossy()
-        .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let name = native.to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let copy = std::env::temp_dir().join(format!("awa-postgres{name}"));
     if !copy.join("complete").exists() {
         output(Command::new("cp").arg("-R").arg(native).arg(&copy))?;

@@ -9,24 +9,16 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("migrations", &[]),
     ("awa-storage", &["awa-model", "awa-migrations"]),
     ("awa-maintenance", &["awa-storage", "awa-model"]),
-    (
-        "awa-worker",
-        &["awa-maintenance", "awa-storage", "awa-model", "awa-macros"],
-    ),
+    ("awa-worker", &["awa-maintenance", "awa-storage", "awa-model", "awa-macros"]),
     ("awa-web", &["awa-storage", "awa-model"]),
-    (
-        "awa-cli",
-        &["awa-web", "awa-maintenance", "awa-storage", "awa-model"],
-    ),
+    ("awa-cli", &["awa-web", "awa-maintenance", "awa-storage", "awa-model"]),
     ("benches", &["awa-worker", "awa-storage"]),
     ("xtask", &["awa-migrations"]),
 ];
 
 /// Every dependency between crates of this workspace is one of [`ARROWS`]. Those of tests are free.
 pub(super) fn crates_point_one_way(tree: &Tree) -> Vec<Finding> {
-    let manifests = tree
-        .files()
-        .filter_map(|file| Some((file, file.path.strip_suffix("/Cargo.toml")?)));
+    let manifests = tree.files().filter_map(|file| Some((file, file.path.strip_suffix("/Cargo.toml")?)));
     let mut findings = Vec::new();
     for (file, directory) in manifests {
         let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == directory) else {
@@ -49,9 +41,7 @@ fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     for (number, line) in (1..).zip(manifest.lines()) {
         if let Some(section) = line.trim().strip_prefix('[') {
             let section = section.trim_end_matches(']');
-            let (kind, name) = section
-                .rsplit_once("dependencies")
-                .map_or(("dev-", ""), |(kind, name)| (kind, name));
+            let (kind, name) = section.rsplit_once("dependencies").map_or(("dev-", ""), |(kind, name)| (kind, name));
             within = !kind.ends_with("dev-") && name.is_empty();
             // `[dependencies.awa-storage]` is a dependency too.
             if !kind.ends_with("dev-") && !name.is_empty() {

@@ -12,11 +12,6 @@ pub(super) fn lines_are_short(tree: &Tree) -> Vec<Finding> {
     let lines = (1..).zip(file.text.lines());
     lines
         .filter(|(_, line)| line.chars().count() > COLUMNS_MAX)
-        .map(|(number, line)| {
-            file.finding(
-                number,
-                format!("{} columns, at most {COLUMNS_MAX}", line.chars().count()),
-            )
-        })
+        .map(|(number, line)| file.finding(number, format!("{} columns, at most {COLUMNS_MAX}", line.chars().count())))
         .collect()
 }

@@ -11,33 +11,21 @@ const GENERATED: [&str; 2] = ["docs/schema.sql", "docs/state-machine.md"];
 
 /// Rust and SQL files are at most 500 lines long, numbered migrations at most 150.
 pub(super) fn files_are_short(tree: &Tree) -> Vec<Finding> {
-    let measured = tree
-        .files()
-        .filter(|file| file.path.ends_with(".rs") || file.path.ends_with(".sql"));
+    let measured = tree.files().filter(|file| file.path.ends_with(".rs") || file.path.ends_with(".sql"));
     measured
         .filter(|file| !GENERATED.contains(&file.path.as_str()))
         .filter_map(|file| {
             let (lines, limit) = (file.text.lines().count(), line_limit(file));
-            (lines > limit).then(|| {
-                file.finding(
-                    limit + 1,
-                    format!("{lines} lines, at most {limit}: find the second duty"),
-                )
-            })
+            (lines > limit)
+                .then(|| file.finding(limit + 1, format!("{lines} lines, at most {limit}: find the second duty")))
         })
         .collect()
 }
 
 fn line_limit(file: &File) -> usize {
-    let numbered = file
-        .path
-        .strip_prefix("migrations/")
-        .is_some_and(|name| name.starts_with(|c: char| c.is_ascii_digit()));
-    if numbered {
-        MIGRATION_LINES_MAX
-    } else {
-        FILE_LINES_MAX
-    }
+    let numbered =
+        file.path.strip_prefix("migrations/").is_some_and(|name| name.starts_with(|c: char| c.is_ascii_digit()));
+    if numbered { MIGRATION_LINES_MAX } else { FILE_LINES_MAX }
 }
 
 /// Functions are at most 70 lines long, signature and braces included.
@@ -49,35 +37,23 @@ pub(super) fn functions_are_short(tree: &Tree) -> Vec<Finding> {
 
 fn long_functions(file: &File) -> Vec<Finding> {
     let lines: Vec<&str> = file.text.lines().collect();
-    let starts = lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| starts_function(line));
+    let starts = lines.iter().enumerate().filter(|(_, line)| starts_function(line));
     starts
         .filter_map(|(start, line)| {
             let indent = &line[..line.len() - line.trim_start().len()];
             let closing = format!("{indent}}}");
             let length = 1 + lines[start..].iter().position(|line| *line == closing)?;
             // A declaration without a body has no brace of its own.
-            let has_body = lines[start..start + length]
-                .iter()
-                .find(|line| line.ends_with(['{', ';']))?
-                .ends_with('{');
-            (has_body && length > FUNCTION_LINES_MAX).then(|| {
-                file.finding(
-                    start + 1,
-                    format!("{length} lines of function, at most {FUNCTION_LINES_MAX}"),
-                )
-            })
+            let has_body = lines[start..start + length].iter().find(|line| line.ends_with(['{', ';']))?.ends_with('{');
+            (has_body && length > FUNCTION_LINES_MAX)
+                .then(|| file.finding(start + 1, format!("{length} lines of function, at most {FUNCTION_LINES_MAX}")))
         })
         .collect()
 }
 
 fn starts_function(line: &str) -> bool {
     let mut words = line.split_whitespace().peekable();
-    let before = |word: &&str| {
-        word.starts_with("pub") || ["const", "async", "extern", "default", "in"].contains(word)
-    };
+    let before = |word: &&str| word.starts_with("pub") || ["const", "async", "extern", "default", "in"].contains(word);
     while words.next_if(before).is_some() {}
     words.next() == Some("fn")
 }
@@ -85,7 +61,5 @@ fn starts_function(line: &str) -> bool {
 /// Every Rust file opens by saying why it exists.
 pub(super) fn modules_say_why(tree: &Tree) -> Vec<Finding> {
     let silent = tree.rust().filter(|file| !file.text.starts_with("//! "));
-    silent
-        .map(|file| file.finding(1, "opens without `//!` saying why the module exists"))
-        .collect()
+    silent.map(|file| file.finding(1, "opens without `//!` saying why the module exists")).collect()
 }

@@ -5,8 +5,7 @@ use super::tree::{File, Finding, Tree};
 const DIRECTORY: &str = "awa-storage/queries/";
 
 fn queries(tree: &Tree) -> impl Iterator<Item = &File> {
-    tree.files()
-        .filter(|file| file.path.starts_with(DIRECTORY) && file.path.ends_with(".sql"))
+    tree.files().filter(|file| file.path.starts_with(DIRECTORY) && file.path.ends_with(".sql"))
 }
 
 /// Each file of queries/ is included by exactly one line of awa-storage, and none is included that does not exist.
@@ -15,9 +14,7 @@ pub(super) fn each_is_included_once(tree: &Tree) -> Vec<Finding> {
         .rust()
         .filter(|file| file.path.starts_with("awa-storage/src/"))
         .flat_map(|file| {
-            (1..)
-                .zip(file.text.lines())
-                .filter_map(move |(number, line)| Some((file, number, included(line)?)))
+            (1..).zip(file.text.lines()).filter_map(move |(number, line)| Some((file, number, included(line)?)))
         })
         .collect();
     let mut findings = Vec::new();
@@ -26,10 +23,7 @@ pub(super) fn each_is_included_once(tree: &Tree) -> Vec<Finding> {
         match included.iter().filter(|(_, _, path)| *path == name).count() {
             1 => {}
             0 => findings.push(query.finding(1, "no statement of awa-storage includes this file")),
-            count => findings.push(query.finding(
-                1,
-                format!("included {count} times: one function a statement"),
-            )),
+            count => findings.push(query.finding(1, format!("included {count} times: one function a statement"))),
         }
     }
     for (file, line, path) in included {
@@ -53,15 +47,6 @@ fn included(line: &str) -> Option<&str> {
 /// Each query and each function opens with a comment: purpose, parameters, index, lock order.
 pub(super) fn each_opens_with_a_comment(tree: &Tree) -> Vec<Finding> {
     let functions = tree.in_directory("migrations/functions", ".sql");
-    let silent = queries(tree)
-        .chain(functions)
-        .filter(|file| !file.text.starts_with("-- "));
-    silent
-        .map(|file| {
-            file.finding(
-                1,
-                "opens without a comment: purpose, parameters, index, locks",
-            )
-        })
-        .collect()
+    let silent = queries(tree).chain(functions).filter(|file| !file.text.starts_with("-- "));
+    silent.map(|file| file.finding(1, "opens without a comment: purpose, parameters, index, locks")).collect()
 }

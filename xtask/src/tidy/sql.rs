@@ -7,18 +7,9 @@ const HOME: [&str; 2] = ["awa-storage/", "migrations/"];
 
 /// Others that may, each for a reason of its own.
 const EXEMPT: [(&str, &str); 4] = [
-    (
-        "xtask/",
-        "makes scratch databases, and compiles while query metadata is stale",
-    ),
-    (
-        "benches/",
-        "seeds and measures by statements that no service needs",
-    ),
-    (
-        "awa-worker/examples/",
-        "an example has tables of its own, as a service has",
-    ),
+    ("xtask/", "makes scratch databases, and compiles while query metadata is stale"),
+    ("benches/", "seeds and measures by statements that no service needs"),
+    ("awa-worker/examples/", "an example has tables of its own, as a service has"),
     ("awa-worker/tests/processes/", "judges a fleet from outside"),
 ];
 
@@ -38,18 +29,12 @@ const MARKS: [&str; 10] = [
 
 /// SQL is in awa-storage and migrations/ alone; tests may look at tables, as they judge what they find.
 pub(super) fn statements_live_in_storage(tree: &Tree) -> Vec<Finding> {
-    let elsewhere = tree
-        .rust()
-        .filter(|file| !file.is_test() && !starts_with_any(file, HOME));
+    let elsewhere = tree.rust().filter(|file| !file.is_test() && !starts_with_any(file, HOME));
     elsewhere
         .filter(|file| !starts_with_any(file, EXEMPT.map(|(path, _)| path)))
         .flat_map(|file| {
-            let marked = file
-                .shipped_lines()
-                .filter(|(_, line)| MARKS.iter().any(|mark| contains(line, mark)));
-            marked
-                .map(|(line, _)| file.finding(line, "SQL outside awa-storage and migrations/"))
-                .collect::<Vec<_>>()
+            let marked = file.shipped_lines().filter(|(_, line)| MARKS.iter().any(|mark| contains(line, mark)));
+            marked.map(|(line, _)| file.finding(line, "SQL outside awa-storage and migrations/")).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -60,34 +45,20 @@ fn contains(line: &str, mark: &str) -> bool {
 }
 
 /// The states, as the database spells them.
-const STATES: [&str; 8] = [
-    "scheduled",
-    "available",
-    "running",
-    "waiting_external",
-    "retryable",
-    "completed",
-    "failed",
-    "cancelled",
-];
+const STATES: [&str; 8] =
+    ["scheduled", "available", "running", "waiting_external", "retryable", "completed", "failed", "cancelled"];
 
-/// Where the enum and its spelling are.
-const STATE_HOME: &str = "awa-model/src/";
+/// Where the enum and its spelling are, and the macro that reads the spelling in attributes before there is an enum.
+const STATE_HOMES: [&str; 2] = ["awa-model/src/", "awa-macros/src/"];
 
 /// Code names states by `JobState`; their spelling is in awa-model and in SQL.
 pub(super) fn states_are_named_once(tree: &Tree) -> Vec<Finding> {
-    let code = tree
-        .rust()
-        .filter(|file| !file.is_test() && !file.path.starts_with(STATE_HOME));
+    let code = tree.rust().filter(|file| !file.is_test() && !starts_with_any(file, STATE_HOMES));
     code.filter(|file| !starts_with_any(file, EXEMPT.map(|(path, _)| path)))
         .flat_map(|file| {
-            let spelled = file
-                .shipped_lines()
-                .filter(|(_, line)| STATES.iter().any(|state| spells(line, state)));
+            let spelled = file.shipped_lines().filter(|(_, line)| STATES.iter().any(|state| spells(line, state)));
             spelled
-                .map(|(line, _)| {
-                    file.finding(line, "a state as text: use JobState, or move it to SQL")
-                })
+                .map(|(line, _)| file.finding(line, "a state as text: use JobState, or move it to SQL"))
                 .collect::<Vec<_>>()
         })
         .collect()

@@ -27,18 +27,12 @@ impl File {
     /// The lines up to the first test module: the code that ships, where tests stand at the end.
     pub(super) fn shipped_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let is_code = |line: &&str| line.trim() != "#[cfg(test)]";
-        (1..)
-            .zip(self.text.lines().take_while(is_code))
-            .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        (1..).zip(self.text.lines().take_while(is_code)).filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 
     /// A finding in this file.
     pub(super) fn finding(&self, line: usize, message: impl Into<String>) -> Finding {
-        Finding {
-            path: self.path.clone(),
-            line,
-            message: message.into(),
-        }
+        Finding { path: self.path.clone(), line, message: message.into() }
     }
 }
 
@@ -51,30 +45,17 @@ impl Tree {
     /// The files that git knows or would take; those that are no text are left out.
     pub(super) fn read(root: &Path) -> Result<Self> {
         let mut git = Command::new("git");
-        git.args(["ls-files", "--cached", "--others", "--exclude-standard"])
-            .current_dir(root);
+        git.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root);
         let listed = output(&mut git)?;
-        let read = |path: &str| {
-            Some(File {
-                path: path.to_owned(),
-                text: fs::read_to_string(root.join(path)).ok()?,
-            })
-        };
-        Ok(Self {
-            files: listed.lines().filter_map(read).collect(),
-        })
+        let read = |path: &str| Some(File { path: path.to_owned(), text: fs::read_to_string(root.join(path)).ok()? });
+        Ok(Self { files: listed.lines().filter_map(read).collect() })
     }
 
     /// A tree for tests.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
-        let file = |(path, text): &(&str, &str)| File {
-            path: (*path).to_owned(),
-            text: (*text).to_owned(),
-        };
-        Self {
-            files: files.iter().map(file).collect(),
-        }
+        let file = |(path, text): &(&str, &str)| File { path: (*path).to_owned(), text: (*text).to_owned() };
+        Self { files: files.iter().map(file).collect() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -96,10 +77,7 @@ impl Tree {
     /// Files directly in `directory` whose names end in `suffix`, in the order of their names.
     pub(super) fn in_directory(&self, directory: &str, suffix: &str) -> Vec<&File> {
         let within = |file: &&File| {
-            let name = file
-                .path
-                .strip_prefix(directory)
-                .and_then(|rest| rest.strip_prefix('/'));
+            let name = file.path.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
             name.is_some_and(|name| !name.contains('/') && name.ends_with(suffix))
         };
         let mut files: Vec<&File> = self.files().filter(within).collect();
