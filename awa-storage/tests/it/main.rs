@@ -3,6 +3,8 @@
 mod attempt;
 mod claim;
 mod guards;
+mod plans;
+mod producers;
 mod schema;
 mod settle;
 mod support;
