@@ -9,12 +9,27 @@ use serde_json::Value;
 
 pub use self::invalid::InvalidJob;
 pub(crate) use self::invalid::field;
-use crate::{InvalidJson, JobArgs, Kind, Priority, QueueName, Unique, UniqueArgs, json, limits, name};
+use crate::{InvalidJson, JobArgs, Kind, Priority, QueueName, Unique, UniqueArgs, json, json_text, limits, name};
 
 /// A job to be enqueued, with args of type `A`.
 ///
 /// It starts with what [`JobArgs`] says of its kind; each method replaces one of these. Nothing is checked before
 /// [`prepare`](Self::prepare), which enqueueing calls, so that a chain of methods stays a chain.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use awa_model::{JobArgs, NewJob};
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct SendMail { to: String }
+/// # impl JobArgs for SendMail { const KIND: &'static str = "send_mail"; type Output = (); }
+/// let mail = SendMail { to: "ada@example.org".to_owned() };
+/// let job = NewJob::new(&mail).run_in(Duration::from_secs(60)).priority(1).tag("newsletter");
+/// assert_eq!(job.prepare()?.args, r#"{"to":"ada@example.org"}"#);
+///
+/// let refused = NewJob::new(&mail).max_attempts(0).prepare().unwrap_err();
+/// assert_eq!(refused.to_string(), "max_attempts is 0; it must be 1 to 1000");
+/// # Ok::<(), awa_model::InvalidJob>(())
+/// ```
 #[must_use = "a job runs only once it is enqueued"]
 pub struct NewJob<A> {
     args: Result<String, InvalidJson>,
@@ -77,7 +92,7 @@ impl<A: JobArgs> NewJob<A> {
     /// A job with these args, due now.
     pub fn new(args: &A) -> Self {
         Self {
-            args: json::to_text(field::ARGS, args, limits::ARGS_BYTES_MAX),
+            args: json_text(field::ARGS, args, limits::ARGS_BYTES_MAX),
             queue: A::QUEUE.to_owned(),
             priority: A::PRIORITY,
             due: Due::Now,

@@ -52,10 +52,14 @@ pub enum InvalidJson {
     },
 }
 
-/// Writes `value` as compact JSON of at most `bytes_max` bytes. `root` names it in errors.
+/// Writes `value` as compact JSON of at most `bytes_max` bytes that PostgreSQL can store as jsonb. `root` names it in
+/// errors.
 ///
 /// Memory is bounded by the limit, not by the value.
-pub(crate) fn to_text<T: Serialize + ?Sized>(
+///
+/// # Errors
+/// U+0000 in a text or key, NaN or an infinity, nesting beyond 100 levels, too many bytes, or a `Serialize` that fails.
+pub fn json_text<T: Serialize + ?Sized>(
     root: &'static str,
     value: &T,
     bytes_max: usize,
@@ -86,9 +90,13 @@ pub(crate) fn check_object(root: &'static str, object: &Map<String, Value>) -> R
     strict::write(root, object, &mut serde_json::Serializer::new(io::sink()))
 }
 
-/// `value` as JSON that can be stored.
-pub(crate) fn to_value<T: Serialize + ?Sized>(root: &'static str, value: &T) -> Result<Value, InvalidJson> {
-    let text = to_text(root, value, usize::MAX)?;
+/// `value` as JSON of at most `bytes_max` bytes that can be stored.
+pub(crate) fn to_value<T: Serialize + ?Sized>(
+    root: &'static str,
+    value: &T,
+    bytes_max: usize,
+) -> Result<Value, InvalidJson> {
+    let text = json_text(root, value, bytes_max)?;
     serde_json::from_str(&text).map_err(|source| InvalidJson::Unserializable { root, source })
 }
 

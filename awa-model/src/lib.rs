@@ -29,7 +29,7 @@ pub use self::{
     id::{JobId, WorkerId},
     insert::{Due, IntoNewJob, InvalidJob, NewJob, PreparedJob},
     job::{AttemptError, ErrorSource, Job},
-    json::InvalidJson,
+    json::{InvalidJson, json_text},
     name::{InvalidName, Kind, QueueName},
     outcome::{IntoOutcome, Outcome},
     priority::{InvalidPriority, Priority},

@@ -17,6 +17,15 @@ const ROOT: &str = "progress";
 /// The progress of a job.
 ///
 /// It is kept when an attempt ends, whatever way it ends, and cleared when the job completes.
+///
+/// ```
+/// # use awa_model::Progress;
+/// let mut progress = Progress::new();
+/// progress.set(50, "half the tiles")?;
+/// progress.set_checkpoint("done", &1234)?;
+/// assert_eq!(progress.to_json(), r#"{"percent":50,"message":"half the tiles","metadata":{"done":1234}}"#);
+/// # Ok::<(), awa_model::ProgressError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Progress {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,7 +165,7 @@ impl Progress {
     /// # Errors
     /// As [`update_metadata`](Self::update_metadata), and a value that cannot be written as JSON.
     pub fn set_checkpoint<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<(), ProgressError> {
-        let value = json::to_value(ROOT, value)?;
+        let value = json::to_value(ROOT, value, self.bytes_max)?;
         self.update_metadata(Map::from_iter([(key.to_owned(), value)]))
     }
 
@@ -171,7 +180,7 @@ impl Progress {
     /// U+0000 in a key or text, nesting beyond 100 levels, a value that cannot be written as JSON, or too little room.
     /// Nothing has changed then.
     pub fn set_step<T: Serialize + ?Sized>(&mut self, name: &str, result: &T) -> Result<(), ProgressError> {
-        let result = json::to_value(ROOT, result)?;
+        let result = json::to_value(ROOT, result, self.bytes_max)?;
         let mut steps = match self.metadata.get(STEPS) {
             Some(Value::Object(steps)) => steps.clone(),
             Some(_) | None => Map::new(),

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{check, size, to_text};
+use super::{check, json_text, size};
 use crate::limits;
 
 fn refusal<T: Serialize>(value: &T) -> String {
-    to_text("args", value, limits::ARGS_BYTES_MAX).expect_err("must be refused").to_string()
+    json_text("args", value, limits::ARGS_BYTES_MAX).expect_err("must be refused").to_string()
 }
 
 #[derive(Serialize)]
@@ -43,11 +43,11 @@ fn nan_is_refused_instead_of_written_as_null() {
 #[test]
 fn numbers_read_back_bit_by_bit() {
     for number in [1.0072117513647481e-105, f64::MIN_POSITIVE, f64::MAX, -0.0, 0.1] {
-        let text = to_text("args", &number, 100).expect("finite");
+        let text = json_text("args", &number, 100).expect("finite");
         let read: f64 = serde_json::from_str(&text).expect("a number");
         assert_eq!(read.to_bits(), number.to_bits(), "{text}");
     }
-    let text = to_text("args", &(u64::MAX, i64::MIN, u128::MAX), 100).expect("integers");
+    let text = json_text("args", &(u64::MAX, i64::MIN, u128::MAX), 100).expect("integers");
     assert_eq!(serde_json::from_str::<(u64, i64, u128)>(&text).expect("three"), (u64::MAX, i64::MIN, u128::MAX));
 }
 
@@ -59,7 +59,8 @@ fn nul_is_found_in_raw_json_too() {
         "args.raw[0] contains U+0000, which PostgreSQL cannot store"
     );
     assert_eq!(refusal(&json_map("raw", raw(r#""\ud800""#))), "args cannot be written as JSON");
-    let escaped = to_text("args", &json_map("raw", raw(r#""\\u0000""#)), 100).expect("a backslash and five characters");
+    let escaped =
+        json_text("args", &json_map("raw", raw(r#""\\u0000""#)), 100).expect("a backslash and five characters");
     assert_eq!(escaped, r#"{"raw":"\\u0000"}"#);
 }
 
@@ -70,23 +71,23 @@ fn json_map<V>(key: &str, value: V) -> BTreeMap<&str, V> {
 #[test]
 fn nesting_is_limited_before_readers_give_up() {
     let nested = |levels: usize| (0..levels).fold(Value::Null, |inner, _| json!([inner]));
-    let deepest = to_text("args", &nested(limits::JSON_DEPTH_MAX), 1000).expect("allowed");
+    let deepest = json_text("args", &nested(limits::JSON_DEPTH_MAX), 1000).expect("allowed");
     serde_json::from_str::<Value>(&deepest).expect("readable");
     assert_eq!(refusal(&nested(limits::JSON_DEPTH_MAX + 1)), "args nests deeper than 100 levels");
 }
 
 #[test]
 fn size_is_counted_to_the_end_although_memory_is_bounded() {
-    assert_eq!(to_text("args", &"x".repeat(8), 10).expect("ten with quotes").len(), 10);
+    assert_eq!(json_text("args", &"x".repeat(8), 10).expect("ten with quotes").len(), 10);
     assert_eq!(
-        to_text("args", &"x".repeat(5000), 10).expect_err("too large").to_string(),
+        json_text("args", &"x".repeat(5000), 10).expect_err("too large").to_string(),
         "args has 5002 bytes as JSON; at most 10 are allowed"
     );
 }
 
 #[test]
 fn a_failing_serialize_keeps_its_reason() {
-    let error = to_text("args", &BTreeMap::from([(vec![1], 1)]), 100).expect_err("a list is no key");
+    let error = json_text("args", &BTreeMap::from([(vec![1], 1)]), 100).expect_err("a list is no key");
     assert_eq!(error.to_string(), "args cannot be written as JSON");
     let source = std::error::Error::source(&error).expect("kept").to_string();
     assert_eq!(source, "key must be a string");
@@ -123,7 +124,7 @@ proptest! {
     fn what_is_accepted_is_written_as_serde_json_writes_it(value in any_json()) {
         let plain = value.to_string();
         prop_assert_eq!(size(&value), plain.len());
-        match to_text("args", &value, plain.len()) {
+        match json_text("args", &value, plain.len()) {
             Ok(text) => prop_assert_eq!(text, plain),
             Err(_) => prop_assert!(has_nul(&value)),
         }
