@@ -3,7 +3,7 @@
 //! A statement that meets a schema of another version fails in ways that explain nothing, at the first job rather than
 //! at the start. So whoever starts asks once, and gets one error that names both versions and the command.
 
-use awa_migrations::{Error, Report};
+pub use awa_migrations::{Error, Report, Status, script};
 use sqlx::PgPool;
 
 /// Takes the database to the schema of this build: tables, functions and all.
@@ -12,6 +12,11 @@ use sqlx::PgPool;
 /// all. A schema newer than this build is refused and left as it is. See [`awa_migrations`] for the details.
 pub async fn migrate(pool: &PgPool) -> Result<Report, Error> {
     awa_migrations::migrate(pool).await
+}
+
+/// What the database has and what [`migrate`] would do. Writes nothing.
+pub async fn status(pool: &PgPool) -> Result<Status, Error> {
+    awa_migrations::status(pool).await
 }
 
 /// Refuses a database whose schema is not the one of this build: [`Error::TooOld`] (also where there is none),
