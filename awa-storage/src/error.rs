@@ -54,6 +54,9 @@ const TRANSIENT: [&str; 9] = [
 /// Raised by the database function `awa.take_unique_keys`.
 const UNIQUE_KEY_CONTENDED: &str = "AWA01";
 
+/// What another transaction causes that touches the same rows.
+const CONTENTION: [&str; 4] = ["40001", "40P01", "55P03", "57014"];
+
 impl Error {
     /// The error of a statement that takes unique keys.
     pub(crate) fn of_enqueue(error: sqlx::Error) -> Self {
@@ -84,6 +87,12 @@ impl Error {
             }
             _ => false,
         }
+    }
+
+    /// Whether the database was reached and another transaction was in the way: a lock was not to be had in time, a deadlock,
+    /// a conflict. Unlike a lost connection, this can concern a single row of a batch.
+    pub fn is_contention(&self) -> bool {
+        self.sqlstate().is_some_and(|code| CONTENTION.contains(&code.as_str()))
     }
 
     /// The SQLSTATE that the database answered with (PostgreSQL documentation, appendix A), if it did.
