@@ -1,1 +1,78 @@
-//! Being laid out.
+#![forbid(unsafe_code)]
+//! Background jobs for Rust services on PostgreSQL: enqueue in your transaction, run at least once.
+//!
+//! A service depends on this crate alone. It describes its jobs as types with `#[derive(JobArgs)]`, enqueues them with
+//! [`enqueue`] in its own transactions, and runs them with a [`Client`] that has a handler for each kind.
+//!
+//! # Guarantees
+//! - A job enqueued in a transaction exists if and only if that transaction commits.
+//! - A committed job runs at least once and ends in a terminal state, whatever dies on the way. It can run twice: a
+//!   process that is cut off from the database keeps running what it held. Each run has a lease, and whatever a lost lease
+//!   still writes about its job is refused.
+//! - A process never holds more jobs of a queue than the queue's `max_workers`: capacity is freed only when the outcome
+//!   is durable.
+//!
+//! # Map
+//! [`Client`] and its builder put everything together. Inside, a running worker is a dispatcher that claims, an executor
+//! for each attempt, a finalizer that writes outcomes in batches, a looker that finds rows which claims have passed, and a
+//! heartbeat thread. They share one `Engine` and know each other by what they hand on: claimed jobs, outcomes.
+
+mod attempts;
+mod client;
+mod config;
+mod context;
+mod dispatcher;
+mod engine;
+mod enqueue;
+mod error;
+mod executor;
+mod failure;
+mod finalizer;
+mod flow;
+mod handler;
+mod heartbeat;
+mod idle;
+mod jitter;
+mod looker;
+mod maintenance;
+mod panics;
+mod progress_buffer;
+mod registry;
+mod runtime;
+mod schema;
+mod shutdown;
+mod signal;
+mod slots;
+pub mod telemetry;
+mod verdict;
+
+pub use awa_macros::JobArgs;
+pub use awa_model::{
+    Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobId, JobState, Kind, NewJob, Outcome,
+    Priority, Progress, ProgressError, QueueName, RetryPolicy, RunLease, Unique, UniqueArgs, UniqueStates, WorkerId,
+    limits,
+};
+pub use awa_storage::Error as StorageError;
+pub use sqlx;
+pub use tokio_util::sync::CancellationToken;
+
+pub use crate::attempts::CancelReason;
+pub use crate::client::{Client, ClientBuilder};
+pub use crate::config::{BuildError, Mistake, QueueConfig};
+pub use crate::context::{CheckpointError, JobContext, ProgressHandle};
+pub use crate::enqueue::{enqueue, enqueue_many};
+pub use crate::error::{JobError, ResultExt};
+pub use crate::failure::Error;
+pub use crate::handler::{
+    Data, FromContext, Handler, HandlerExt, Registration, Requirement, ViaRegistration, ViaWorker, Worker,
+};
+pub use crate::runtime::Running;
+pub use crate::schema::migrate;
+pub use crate::shutdown::{Shutdown, ShutdownReport};
+pub use crate::signal::shutdown_signal;
+
+/// What the code that `#[derive(JobArgs)]` writes refers to. No part of the public interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use awa_model;
+}

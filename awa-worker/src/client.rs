@@ -1,0 +1,258 @@
+//! The client: enqueues jobs, and runs them if it has handlers.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use awa_model::{Inserted, IntoNewJob};
+use sqlx::{PgExecutor, PgPool};
+
+use crate::config::{BuildError, Config, Mistake, QueueConfig, ServedQueue, check_queues};
+use crate::enqueue;
+use crate::failure::Error;
+use crate::handler::Handler;
+use crate::maintenance;
+use crate::registry::Registry;
+use crate::runtime::{self, Running};
+use crate::shutdown::{Shutdown, ShutdownReport};
+
+/// Enqueues jobs and runs them. Cheap to clone.
+///
+/// A client without handlers is a producer only. The pool serves [`Client::enqueue`]; a running worker opens connections
+/// of its own with the same options, so that handlers which use the pool cannot starve it.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+/// What clones of a client share.
+pub(crate) struct Shared {
+    pub(crate) pool: PgPool,
+    pub(crate) config: Config,
+    pub(crate) queues: Vec<ServedQueue>,
+    pub(crate) registry: Arc<Registry>,
+}
+
+impl Client {
+    /// Starts putting a client together.
+    #[must_use]
+    pub fn builder(pool: PgPool) -> ClientBuilder {
+        ClientBuilder { pool, config: Config::default(), queues: Vec::new(), registry: Registry::default() }
+    }
+
+    /// Enqueues one job through the client's pool, in a transaction of its own.
+    ///
+    /// # Errors
+    /// As [`enqueue`](crate::enqueue).
+    pub async fn enqueue<J: IntoNewJob>(&self, job: J) -> Result<Inserted<J::Args>, Error> {
+        enqueue::enqueue(&self.shared.pool, job).await
+    }
+
+    /// Enqueues one job on the caller's connection: `client.enqueue_in(&mut *tx, &job)`. It exists if and only if the
+    /// caller's transaction commits.
+    ///
+    /// # Errors
+    /// As [`enqueue`](crate::enqueue).
+    pub async fn enqueue_in<J: IntoNewJob>(&self, db: impl PgExecutor<'_>, job: J) -> Result<Inserted<J::Args>, Error> {
+        enqueue::enqueue(db, job).await
+    }
+
+    /// Enqueues many jobs with one statement through the client's pool. Answers in the order given.
+    ///
+    /// # Errors
+    /// As [`enqueue_many`](crate::enqueue_many).
+    pub async fn enqueue_many<J: IntoNewJob>(
+        &self,
+        jobs: impl IntoIterator<Item = J>,
+    ) -> Result<Vec<Inserted<J::Args>>, Error> {
+        enqueue::enqueue_many(&self.shared.pool, jobs).await
+    }
+
+    /// The pool that the client was built with.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.shared.pool
+    }
+
+    /// Starts to run jobs. Each start is a worker process of its own to the rest of the fleet, with its own id.
+    ///
+    /// Opens the configured number of connections with the pool's options, and one more to listen for wake-ups.
+    ///
+    /// # Errors
+    /// [`Error::NothingToRun`] without handlers, [`Error::Storage`] if the database cannot be reached or its schema is not
+    /// the one that this version needs. Nothing is left running then, and starting again is fine.
+    pub async fn start(&self) -> Result<Running, Error> {
+        runtime::start(&self.shared).await
+    }
+
+    /// Runs jobs until `stop` resolves, then drains for the configured time.
+    ///
+    /// Dropping this future asks running handlers to stop, as dropping [`Running`] does.
+    ///
+    /// # Errors
+    /// As [`Client::start`], and [`Error::Stopped`] if a part of the worker fails.
+    pub async fn run_until(&self, stop: impl Future<Output = ()>) -> Result<ShutdownReport, Error> {
+        let running = self.start().await?;
+        tokio::select! {
+            () = stop => {}
+            ended = running.ended() => return ended,
+        }
+        running.shutdown(Shutdown::Drain { timeout: self.shared.config.drain_timeout }).await
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Client").field("queues", &self.shared.queues).finish_non_exhaustive()
+    }
+}
+
+/// Puts a client together. Nothing is checked before [`ClientBuilder::build`], which reports all mistakes at once.
+#[must_use = "nothing happens before `build`"]
+pub struct ClientBuilder {
+    pool: PgPool,
+    config: Config,
+    queues: Vec<(String, QueueConfig)>,
+    registry: Registry,
+}
+
+impl ClientBuilder {
+    /// Serves a queue. A client with handlers and no queue serves `default`.
+    pub fn queue(mut self, name: impl Into<String>, config: QueueConfig) -> Self {
+        self.queues.push((name.into(), config));
+        self
+    }
+
+    /// Registers the handler of a kind: an async fn, a closure, or a [`Worker`](crate::Worker). One for each kind.
+    pub fn register<H, Marker: 'static>(mut self, handler: H) -> Self
+    where
+        H: Handler<Marker>,
+    {
+        self.registry.register(handler);
+        self
+    }
+
+    /// Gives handlers a value, which they take as [`Data<T>`](crate::Data). One for each type.
+    pub fn data<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.registry.share(value);
+        self
+    }
+
+    /// A name for people, shown in the list of workers; by default the name of the program. Ownership never goes by it.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.config.name = Some(name.into());
+        self
+    }
+
+    /// The time between two signs of life, of the process and of each attempt; also how soon a handler learns that its
+    /// lease is lost, and how old stored progress may be. Default 30 s, 100 ms to 1 h, at most a third of
+    /// [`Self::stale_after`].
+    pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
+        self.config.heartbeat_interval = interval;
+        self
+    }
+
+    /// The time without a sign of life after which an attempt counts as dead and its job is tried again. Default 90 s, at
+    /// least three heartbeat intervals. Whichever process leads applies its own setting to the whole fleet: give all the
+    /// same.
+    pub fn stale_after(mut self, age: Duration) -> Self {
+        self.config.stale_after = age;
+        self
+    }
+
+    /// How long [`Client::run_until`] lets running jobs finish at the end. Default 30 s.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.config.drain_timeout = timeout;
+        self
+    }
+
+    /// How long a handler that is asked to stop, by a timeout or a shutdown, may take to return before its attempt is
+    /// ended without it. Default 5 s.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.config.cancel_grace = grace;
+        self
+    }
+
+    /// How often an idle worker asks for work that no wake-up announced, lengthened by up to a half at random. Default 500 ms,
+    /// 10 ms to 1 h.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.config.poll_interval = interval;
+        self
+    }
+
+    /// Connections that a running worker opens to claim and settle, one of which sends nothing but heartbeats. Listening
+    /// takes one more, maintenance two while this process leads and one or none otherwise. Default 4, at least 2.
+    pub fn connections(mut self, connections: u32) -> Self {
+        self.config.connections = connections;
+        self
+    }
+
+    /// Jobs that one claim may take, over all queues. Default 512, 1 to 4096.
+    pub fn claim_batch_max(mut self, jobs: usize) -> Self {
+        self.config.claim_batch_max = jobs;
+        self
+    }
+
+    /// Outcomes that one statement may write. Default 512, 1 to 4096.
+    pub fn settle_batch_max(mut self, outcomes: usize) -> Self {
+        self.config.settle_batch_max = outcomes;
+        self
+    }
+
+    /// How long an outcome that the database refuses is tried before it is given up: the job then gets no more heartbeats
+    /// and is tried again once it is stale. Default 30 s.
+    pub fn settle_give_up_after(mut self, age: Duration) -> Self {
+        self.config.settle_give_up_after = age;
+        self
+    }
+
+    /// Size that the progress of one job may reach, as JSON. Default 64 KiB.
+    pub fn progress_bytes_max(mut self, bytes: usize) -> Self {
+        self.config.progress_bytes_max = bytes;
+        self
+    }
+
+    /// Works by polling alone, without LISTEN: for connections through a pooler that hands out a connection for each
+    /// transaction.
+    pub fn without_listen(mut self) -> Self {
+        self.config.listen = false;
+        self
+    }
+
+    /// Takes no part in maintenance (promotion, rescue, rotation, retention). Some process of the fleet has to.
+    pub fn without_maintenance(mut self) -> Self {
+        self.config.maintenance = false;
+        self
+    }
+
+    /// Checks everything and makes the client. Opens no connection.
+    ///
+    /// # Errors
+    /// All mistakes together: settings that do not fit, a kind registered twice, a [`Data<T>`](crate::Data) that a handler
+    /// needs and nobody gave, names that no queue or kind can have.
+    pub fn build(mut self) -> Result<Client, Error> {
+        let mut mistakes = self.config.mistakes();
+        if self.config.maintenance && mistakes.is_empty() {
+            let broken = maintenance::settings(&self.config).validate().err().unwrap_or_default();
+            mistakes.extend(broken.into_iter().map(|rule| Mistake::Maintenance { rule }));
+        }
+        mistakes.extend(self.registry.mistakes());
+        if self.registry.is_empty() && !self.queues.is_empty() {
+            mistakes.push(Mistake::NoHandlers);
+        }
+        if !self.registry.is_empty() && self.queues.is_empty() {
+            self.queues.push((awa_model::limits::QUEUE_DEFAULT.to_owned(), QueueConfig::new()));
+        }
+        let (queues, wrong) = check_queues(&self.queues);
+        mistakes.extend(wrong);
+        BuildError::unless_empty(mistakes)?;
+        let registry = Arc::new(self.registry);
+        Ok(Client { shared: Arc::new(Shared { pool: self.pool, config: self.config, queues, registry }) })
+    }
+}
+
+impl std::fmt::Debug for ClientBuilder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ClientBuilder").field("queues", &self.queues).finish_non_exhaustive()
+    }
+}

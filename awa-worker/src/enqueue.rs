@@ -1,0 +1,43 @@
+//! Enqueueing, over any connection, pool or transaction.
+//!
+//! A job enqueued in a transaction exists if and only if that transaction commits.
+
+use awa_model::{Inserted, IntoNewJob, PreparedJob};
+use sqlx::PgExecutor;
+
+use crate::failure::Error;
+
+/// Enqueues one job: args (`&args` or `args`), or a [`NewJob`](crate::NewJob) with options.
+///
+/// Pass `&pool`, `&mut *tx` or `&mut connection`. Inside a transaction the job exists if and only if it commits.
+///
+/// # Errors
+/// [`Error::InvalidJob`] if the job breaks a limit, [`Error::Storage`] if the database refuses it; nothing was written
+/// then, and a transaction in which the database refused something has to be rolled back.
+pub async fn enqueue<J: IntoNewJob>(db: impl PgExecutor<'_>, job: J) -> Result<Inserted<J::Args>, Error> {
+    let job = job.into_new_job().prepare()?;
+    Ok(typed(awa_storage::enqueue::enqueue(db, &job).await?))
+}
+
+/// Enqueues many jobs with one statement. Answers in the order given.
+///
+/// # Errors
+/// As [`enqueue`]. One job that cannot be enqueued keeps all of them out.
+pub async fn enqueue_many<J: IntoNewJob>(
+    db: impl PgExecutor<'_>,
+    jobs: impl IntoIterator<Item = J>,
+) -> Result<Vec<Inserted<J::Args>>, Error> {
+    let jobs: Vec<PreparedJob> = jobs.into_iter().map(|job| job.into_new_job().prepare()).collect::<Result<_, _>>()?;
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(awa_storage::enqueue::enqueue_many(db, &jobs).await?.into_iter().map(typed).collect())
+}
+
+/// The args of an id are those of the job that was sent.
+fn typed<A>(inserted: Inserted<()>) -> Inserted<A> {
+    match inserted {
+        Inserted::New(id) => Inserted::New(id.assume()),
+        Inserted::Duplicate(id) => Inserted::Duplicate(id.assume()),
+    }
+}

@@ -1,0 +1,161 @@
+//! One attempt: decode, run, and say how it ended.
+//!
+//! The handler's future is polled to its end and never cut off while the process lives. When its time is over, or its
+//! lease is lost, it is told through its cancellation token and keeps its slot until it returns: a handler that does not
+//! listen cannot make the process hold more jobs than it may. Its panics are values, wherever they come from.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use awa_storage::Lease;
+use tokio::select;
+use tracing::Instrument as _;
+
+use crate::attempts::{Attempt, CancelReason};
+use crate::context::JobContext;
+use crate::engine::Engine;
+use crate::error::JobError;
+use crate::finalizer::Finished;
+use crate::handler::{Call, RawOutcome};
+use crate::panics::{self, CatchPanic, Panic};
+use crate::registry::Registered;
+use crate::slots::Slot;
+use crate::telemetry;
+use crate::verdict::{Answer, Circumstances, Ending, ending};
+
+/// Runs an attempt to its end and hands its outcome to the finalizer.
+pub(crate) async fn execute(engine: Arc<Engine>, attempt: Arc<Attempt>, args: String, slot: Slot) {
+    let span = telemetry::attempt_span(&attempt);
+    let run = Run { engine, attempt, slot: Arc::new(slot) };
+    if span.is_disabled() {
+        run.to_the_end(args).await;
+    } else {
+        run.to_the_end(args).instrument(span).await;
+    }
+}
+
+/// An attempt that is running. Dropped without an answer, it gives the job back.
+struct Run {
+    engine: Arc<Engine>,
+    attempt: Arc<Attempt>,
+    /// Shared with the settlement: free again when both are done with it.
+    slot: Arc<Slot>,
+}
+
+type Returned = Result<Result<RawOutcome, JobError>, Panic>;
+
+impl Run {
+    async fn to_the_end(self, args: String) {
+        let engine = Arc::clone(&self.engine);
+        let Some(registered) = engine.registry.get(&self.attempt.facts.kind) else {
+            // Claims ask for registered kinds only; giving the job back is right all the same.
+            tracing::error!(kind = %self.attempt.facts.kind, "claimed a job without a handler");
+            return;
+        };
+        let call = match self.prepare(registered, &args) {
+            Ok(call) => call,
+            Err(answer) => return self.finish(answer, Some(registered), None),
+        };
+        drop(args);
+        let timeout = shorter(call.timeout, self.attempt.facts.timeout);
+        self.run(CatchPanic::new(call.running), registered, timeout).await;
+    }
+
+    fn prepare<'a>(&self, registered: &'a Registered, args: &str) -> Result<Call<'a>, Answer> {
+        let context = JobContext::new(Arc::clone(&self.attempt), Arc::clone(&self.engine.services));
+        match panics::catch(AssertUnwindSafe(|| registered.handler.prepare(args, context))) {
+            Ok(Ok(call)) => Ok(call),
+            Ok(Err(error)) => Err(Answer::Returned(Err(error))),
+            Err(panic) => Err(Answer::Panicked(panic)),
+        }
+    }
+
+    async fn run(
+        &self,
+        mut handler: CatchPanic<'_, Result<RawOutcome, JobError>>,
+        registered: &Registered,
+        timeout: Option<Duration>,
+    ) {
+        select! {
+            biased;
+            returned = &mut handler => return self.finish(answer(returned), Some(registered), timeout),
+            () = elapsed(timeout) => self.attempt.cancel(CancelReason::TimedOut),
+            () = self.engine.abandoned.cancelled() => return,
+        }
+        select! {
+            biased;
+            returned = &mut handler => return self.finish(answer(returned), Some(registered), timeout),
+            () = tokio::time::sleep(self.engine.config.cancel_grace) => {}
+            () = self.engine.abandoned.cancelled() => return,
+        }
+        self.finish(Answer::TimedOut, Some(registered), timeout);
+        tracing::warn!(
+            job.id = self.attempt.job_id().get(),
+            job.kind = %self.attempt.facts.kind,
+            "the handler goes on after its time: the job is tried again, its slot stays taken until the handler returns"
+        );
+        select! {
+            biased;
+            returned = &mut handler => self.discard(answer(returned)),
+            () = self.engine.abandoned.cancelled() => {}
+        }
+    }
+
+    /// Decides what the answer means and hands it over, if the attempt is still ours to end.
+    fn finish(&self, answer: Answer, registered: Option<&Registered>, timeout: Option<Duration>) {
+        let Some(lease) = self.attempt.take_lease() else { return self.discard(answer) };
+        let circumstances = Circumstances {
+            reason: self.attempt.cancel_reason(),
+            timeout,
+            retry_policy: registered.and_then(|registered| registered.retry_policy.as_ref()),
+            attempt: self.attempt.facts.attempt,
+            jitter: crate::jitter::fraction(),
+        };
+        // The error is dropped in there, and its Drop is user code too.
+        let ending = panics::catch(AssertUnwindSafe(|| ending(answer, &circumstances)));
+        self.hand_over(lease, ending.unwrap_or_else(Ending::of_panic));
+    }
+
+    fn hand_over(&self, lease: Lease, ending: Ending) {
+        let slot = Some(Arc::clone(&self.slot));
+        self.engine.finish(Finished::new(&self.engine, Arc::clone(&self.attempt), lease, ending, slot));
+    }
+
+    /// The attempt was ended without its handler: what the handler says now has no effect.
+    fn discard(&self, answer: Answer) {
+        tracing::warn!(
+            job.id = self.attempt.job_id().get(),
+            job.kind = %self.attempt.facts.kind,
+            reason = ?self.attempt.cancel_reason(),
+            "the handler returned after its attempt had ended: the result is discarded"
+        );
+        panics::drop_quietly(answer);
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(lease) = self.attempt.take_lease() {
+            self.hand_over(lease, Ending::given_back());
+        }
+    }
+}
+
+fn answer(returned: Returned) -> Answer {
+    match returned {
+        Ok(result) => Answer::Returned(result),
+        Err(panic) => Answer::Panicked(panic),
+    }
+}
+
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
+}
+
+async fn elapsed(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}

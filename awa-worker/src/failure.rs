@@ -1,0 +1,33 @@
+//! What the calls of this crate can fail with.
+
+use crate::config::BuildError;
+
+/// An error of the client or the worker.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The client was put together wrongly; all mistakes at once.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The job cannot be enqueued as it is; nothing was written.
+    #[error(transparent)]
+    InvalidJob(#[from] awa_model::InvalidJob),
+    /// The database refused or could not be reached.
+    #[error(transparent)]
+    Storage(#[from] awa_storage::Error),
+    /// What was reported as progress cannot be stored; the progress is as it was.
+    #[error(transparent)]
+    Progress(#[from] awa_model::ProgressError),
+    /// This attempt is no longer this process's: it was rescued, cancelled or settled meanwhile.
+    #[error("the lease of this attempt is lost")]
+    LeaseLost,
+    /// The client has no handlers, so there is nothing to start.
+    #[error("this client has no handlers: it can enqueue, but not run jobs")]
+    NothingToRun,
+    /// A part of the worker stopped unexpectedly; the worker was shut down.
+    #[error("the worker stopped: its {part} failed")]
+    Stopped {
+        /// The part that stopped.
+        part: &'static str,
+    },
+}

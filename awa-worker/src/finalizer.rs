@@ -1,0 +1,300 @@
+//! Writes down how attempts ended, in batches.
+//!
+//! A slot is freed only when the database has the outcome (I3), so settling must neither fail silently nor be held up by
+//! one bad row. Outcomes are collected until there are enough of them or the first has waited long enough. Completions go
+//! in one statement, everything else in another. When the database cannot be reached a batch is sent again until it can,
+//! and its attempts are kept alive meanwhile. When it answers with an error the batch is split until the row that it
+//! refuses is alone; that one is tried for a while longer, then given up: its heartbeats cease, the log says so, and
+//! rescue takes it like the attempt of a dead worker.
+//!
+//! A settlement may be sent twice, since an answer can get lost: a lease that is settled already says `Applied`.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use awa_model::{JobId, JobState};
+use awa_storage::settle::{Completion, Settlement, complete_many, settle_many};
+use awa_storage::{Error, Guarded, Lease};
+use sqlx::PgPool;
+use tokio::select;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::attempts::{Attempt, Attempts};
+use crate::engine::Engine;
+use crate::jitter;
+use crate::slots::Slot;
+use crate::verdict::Ending;
+
+/// Batches that are being written at once: one more than one, so that collecting never waits for the network.
+const WRITES_MAX: usize = 2;
+
+/// How long the first outcome of a batch waits for company, while handlers are running.
+const LINGER: Duration = Duration::from_millis(2);
+
+/// Pauses between tries of a batch, when the database cannot be reached: from, to.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// How often a batch that meets other people's locks is tried whole.
+const CONTENDED_TRIES_MAX: u32 = 2;
+
+/// An attempt that has ended and is not settled yet.
+pub(crate) struct Finished {
+    outcome: Outcome,
+    owed: Owed,
+}
+
+enum Outcome {
+    Completed(Completion),
+    Settled(Settlement),
+}
+
+/// What is let go of when the outcome is durable.
+///
+/// Dropped unsettled, the attempt is given up: it gets no more heartbeats, and rescue will find it.
+struct Owed {
+    attempt: Arc<Attempt>,
+    attempts: Arc<Attempts>,
+    /// Freed with this value, that is after the answer of the database.
+    _slot: Option<Arc<Slot>>,
+    settled: bool,
+}
+
+impl Finished {
+    pub(crate) fn new(
+        engine: &Engine,
+        attempt: Arc<Attempt>,
+        lease: Lease,
+        ending: Ending,
+        slot: Option<Arc<Slot>>,
+    ) -> Self {
+        let outcome = match ending {
+            Ending::Completed(result) => Outcome::Completed(Completion { lease, result }),
+            Ending::Settled(verdict) => {
+                let progress = attempt.reported().and_then(|buffer| buffer.unconfirmed());
+                Outcome::Settled(Settlement { lease, verdict, progress })
+            }
+        };
+        let owed = Owed { attempt, attempts: Arc::clone(&engine.attempts), _slot: slot, settled: false };
+        Self { outcome, owed }
+    }
+
+    pub(crate) fn job_id(&self) -> JobId {
+        self.owed.attempt.job_id()
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.attempts.release([&self.attempt]);
+            tracing::error!(
+                job.id = self.attempt.job_id().get(),
+                job.kind = %self.attempt.facts.kind,
+                "the outcome of an attempt could not be written and is given up: rescue will take the job"
+            );
+        }
+    }
+}
+
+/// Collects and writes outcomes until `stop`, then writes what is left.
+pub(crate) async fn run(engine: Arc<Engine>, mut inbox: UnboundedReceiver<Finished>, stop: CancellationToken) {
+    let mut writes = JoinSet::new();
+    let batch_max = engine.config.settle_batch_max;
+    loop {
+        let mut batch = Vec::with_capacity(batch_max);
+        select! {
+            biased;
+            _ = writes.join_next(), if writes.len() >= WRITES_MAX => continue,
+            count = inbox.recv_many(&mut batch, batch_max), if writes.len() < WRITES_MAX => {
+                if count == 0 {
+                    break;
+                }
+            }
+            () = stop.cancelled() => break,
+        }
+        fill(&engine, &mut inbox, &mut batch).await;
+        while writes.try_join_next().is_some() {}
+        writes.spawn(write_all(Arc::clone(&engine), batch));
+    }
+    inbox.close();
+    let mut rest = Vec::new();
+    while inbox.recv_many(&mut rest, batch_max).await > 0 {}
+    write_all(Arc::clone(&engine), rest).await;
+    while writes.join_next().await.is_some() {}
+}
+
+/// Waits for more outcomes while the batch has room and some handler may still answer.
+async fn fill(engine: &Engine, inbox: &mut UnboundedReceiver<Finished>, batch: &mut Vec<Finished>) {
+    let full = engine.config.settle_batch_max;
+    let linger = tokio::time::sleep(LINGER);
+    tokio::pin!(linger);
+    while batch.len() < full && engine.attempts.len() > batch.len() {
+        let room = full - batch.len();
+        select! {
+            biased;
+            count = inbox.recv_many(batch, room) => if count == 0 { return },
+            () = &mut linger => return,
+        }
+    }
+}
+
+/// Writes completions and the other outcomes, side by side.
+async fn write_all(engine: Arc<Engine>, batch: Vec<Finished>) {
+    let mut completed = Piece::default();
+    let mut settled = Piece::default();
+    for one in batch {
+        match one.outcome {
+            Outcome::Completed(row) => completed.push(row, one.owed),
+            Outcome::Settled(row) => settled.push(row, one.owed),
+        }
+    }
+    tokio::join!(write(&engine, completed), write(&engine, settled));
+}
+
+/// Outcomes that are written by one statement.
+struct Piece<Row> {
+    rows: Vec<Row>,
+    /// One for each row, in the same order.
+    owed: Vec<Owed>,
+}
+
+impl<Row> Default for Piece<Row> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), owed: Vec::new() }
+    }
+}
+
+impl<Row> Piece<Row> {
+    fn push(&mut self, row: Row, owed: Owed) {
+        self.rows.push(row);
+        self.owed.push(owed);
+    }
+
+    /// Keeps the first half and returns the second.
+    fn split(&mut self) -> Self {
+        let half = self.rows.len() / 2;
+        Self { rows: self.rows.split_off(half), owed: self.owed.split_off(half) }
+    }
+}
+
+/// What the database said about one outcome: the state that the job is in now, or that the lease is lost.
+type Applied = Guarded<JobState>;
+
+/// A sort of outcome, and the statement that writes many of it.
+trait Row: Sized + Send + Sync + 'static {
+    fn send(pool: &PgPool, rows: &[Self]) -> impl Future<Output = Result<Vec<Applied>, Error>> + Send;
+}
+
+impl Row for Completion {
+    async fn send(pool: &PgPool, rows: &[Self]) -> Result<Vec<Applied>, Error> {
+        let completed = |answer| match answer {
+            Guarded::Applied(()) => Guarded::Applied(JobState::Completed),
+            Guarded::Lost => Guarded::Lost,
+        };
+        Ok(complete_many(pool, rows).await?.into_iter().map(completed).collect())
+    }
+}
+
+impl Row for Settlement {
+    async fn send(pool: &PgPool, rows: &[Self]) -> Result<Vec<Applied>, Error> {
+        settle_many(pool, rows).await
+    }
+}
+
+/// Writes outcomes of one sort, piece by piece if need be.
+async fn write<R: Row>(engine: &Arc<Engine>, whole: Piece<R>) {
+    let mut pieces = vec![whole];
+    while let Some(mut piece) = pieces.pop() {
+        if piece.rows.is_empty() {
+            continue;
+        }
+        match send_until_answered(engine, &piece.rows).await {
+            Sent::Answered(answers) => note(engine, piece.owed, answers),
+            Sent::Refused(error) if piece.rows.len() > 1 => {
+                let size = piece.rows.len();
+                tracing::warn!(%error, batch.size = size, "a batch of outcomes was refused: trying it in halves");
+                pieces.push(piece.split());
+                pieces.push(piece);
+            }
+            Sent::Refused(error) => {
+                // On a task of its own: one bad row must not hold up the good ones behind it.
+                tokio::spawn(insist(Arc::clone(engine), piece, error));
+            }
+            Sent::Abandoned => {}
+        }
+    }
+}
+
+enum Sent {
+    Answered(Vec<Applied>),
+    Refused(Error),
+    Abandoned,
+}
+
+/// Sends one piece again and again while the fault is not in the piece.
+async fn send_until_answered<R: Row>(engine: &Engine, rows: &[R]) -> Sent {
+    let mut contended = 0;
+    let mut pause = PAUSES.0;
+    loop {
+        let error = match R::send(&engine.pool, rows).await {
+            Ok(answers) => return Sent::Answered(answers),
+            Err(error) => error,
+        };
+        contended += u32::from(error.is_contention());
+        if !error.is_transient() || contended >= CONTENDED_TRIES_MAX {
+            return Sent::Refused(error);
+        }
+        tracing::warn!(%error, batch.size = rows.len(), "outcomes could not be written: trying again");
+        select! {
+            () = tokio::time::sleep(jitter::lengthened(pause)) => {}
+            () = engine.abandoned.cancelled() => return Sent::Abandoned,
+        }
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// Keeps trying a single outcome that was refused, until it is given up.
+async fn insist<R: Row>(engine: Arc<Engine>, one: Piece<R>, mut error: Error) {
+    let started = Instant::now();
+    let mut pause = PAUSES.0;
+    while started.elapsed() < engine.config.settle_give_up_after {
+        select! {
+            () = tokio::time::sleep(jitter::lengthened(pause)) => {}
+            () = engine.abandoned.cancelled() => break,
+        }
+        pause = (pause * 2).min(PAUSES.1);
+        match R::send(&engine.pool, &one.rows).await {
+            Ok(answers) => return note(&engine, one.owed, answers),
+            Err(latest) => error = latest,
+        }
+    }
+    for owed in &one.owed {
+        tracing::error!(%error, job.id = owed.attempt.job_id().get(), "the database refuses the outcome of an attempt");
+    }
+}
+
+/// The outcomes are durable, or their leases are lost: let go of the attempts, then of their slots.
+fn note(engine: &Engine, written: Vec<Owed>, answers: Vec<Applied>) {
+    engine.attempts.release(written.iter().map(|owed| &owed.attempt));
+    for (mut owed, answer) in written.into_iter().zip(answers) {
+        owed.settled = true;
+        let attempt = &owed.attempt;
+        match answer {
+            Guarded::Applied(JobState::Failed) => tracing::warn!(
+                job.id = attempt.job_id().get(),
+                job.kind = %attempt.facts.kind,
+                job.attempt = attempt.facts.attempt,
+                "a job has failed for good"
+            ),
+            Guarded::Applied(_) => {}
+            Guarded::Lost => tracing::warn!(
+                job.id = attempt.job_id().get(),
+                job.kind = %attempt.facts.kind,
+                "the lease was lost before the attempt ended: its result is discarded"
+            ),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! An idle worker: woken within milliseconds, and all but silent meanwhile.
+//!
+//! Polling is the truth: a pulse, about twice a second, sees whether anything was inserted. A wake-up only shortens the
+//! wait. To be woken, the sleeper first takes the gate of each queue on its LISTEN connection, then polls once more, then
+//! sleeps: a producer that finds the gate taken sends a notification, and one that had looked before the gate was taken
+//! has its row seen by that poll or keeps the gate from being taken. Where the gate is not to be had, a producer may be in
+//! the middle of its transaction, so a few short polls follow.
+
+use std::time::Duration;
+
+use awa_model::QueueName;
+use awa_storage::notify::Listener;
+use tokio::select;
+
+use crate::engine::Engine;
+use crate::flow::Pace;
+use crate::jitter;
+
+/// Polls after the gates were not all to be had, before the usual ones.
+const SHORT_POLLS: [Duration; 4] =
+    [Duration::from_millis(25), Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
+
+/// Usual polls between two tries to take the gates: whoever held them may have gone without a word.
+const POLLS_PER_GATE: u32 = 10;
+
+/// Waits for work on behalf of the dispatcher.
+pub(crate) struct Sleeper {
+    queues: Vec<QueueName>,
+    /// `None` where LISTEN is switched off or cannot be had: then polling has to do.
+    listener: Option<Listener>,
+}
+
+impl Sleeper {
+    pub(crate) fn new(queues: Vec<QueueName>, listener: Option<Listener>) -> Self {
+        Self { queues, listener }
+    }
+
+    /// Sleeps until there may be work, or the worker drains. Returns whether something was inserted or announced.
+    pub(crate) async fn sleep(&self, engine: &Engine) -> bool {
+        let mut night = Night { engine, polls: 0, short: 0, gated: false };
+        let woken = night.pass(self).await;
+        if let Some(listener) = &self.listener
+            && let Err(error) = listener.release_gates(&self.queues).await
+        {
+            tracing::debug!(%error, "the gates are gone with their connection");
+        }
+        woken
+    }
+
+    /// Closes the LISTEN connection.
+    pub(crate) async fn close(self) {
+        if let Some(listener) = self.listener {
+            listener.close().await;
+        }
+    }
+
+    async fn try_gates(&self) -> bool {
+        let Some(listener) = &self.listener else { return true };
+        match listener.try_gates(&self.queues).await {
+            Ok(all) => all,
+            Err(error) => {
+                tracing::debug!(%error, "the gates could not be asked for: polling goes on");
+                false
+            }
+        }
+    }
+
+    /// Resolves when something was announced.
+    async fn announced(&self) {
+        match &self.listener {
+            Some(listener) => listener.wait().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// One stretch of idleness.
+struct Night<'a> {
+    engine: &'a Engine,
+    polls: u32,
+    short: usize,
+    gated: bool,
+}
+
+impl Night<'_> {
+    async fn pass(&mut self, sleeper: &Sleeper) -> bool {
+        loop {
+            if !self.gated && self.polls % POLLS_PER_GATE == 0 {
+                self.gated = sleeper.try_gates().await;
+                self.short = if self.gated { SHORT_POLLS.len() } else { 0 };
+            }
+            if let Some(woken) = self.poll().await {
+                return woken;
+            }
+            let pause = self.pause();
+            select! {
+                () = sleeper.announced() => return self.wake(),
+                () = tokio::time::sleep(pause) => {}
+                () = self.engine.flow.told_to_claim() => return true,
+                () = self.engine.draining.cancelled() => return false,
+            }
+        }
+    }
+
+    fn pause(&mut self) -> Duration {
+        match SHORT_POLLS.get(self.short) {
+            Some(pause) => {
+                self.short += 1;
+                *pause
+            }
+            None => {
+                self.polls += 1;
+                jitter::lengthened(self.engine.config.poll_interval)
+            }
+        }
+    }
+
+    /// Asks once whether anything was inserted. `None` means: sleep on.
+    async fn poll(&self) -> Option<bool> {
+        if self.engine.draining.is_cancelled() {
+            return Some(false);
+        }
+        match self.engine.cursors.pulse(&self.engine.pool, false).await {
+            Ok(pulse) if pulse.moved => Some(self.wake()),
+            // What is left to look at resolves without an insert: claim once, then sleep on.
+            Ok(_) if self.engine.flow.pace() != Pace::Quiet && self.polls > 0 => Some(false),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(%error, "an idle poll failed: trying again");
+                None
+            }
+        }
+    }
+
+    fn wake(&self) -> bool {
+        self.engine.flow.look();
+        true
+    }
+}

@@ -1,0 +1,78 @@
+//! The duties that keep the fleet healthy, run inside the worker unless switched off.
+//!
+//! Processes agree on one leader by themselves; what the duties do is in `awa_maintenance`. They have connections of their
+//! own, so that a long sweep holds up no claim.
+
+use std::time::Duration;
+
+use awa_maintenance::{Maintainer, MaintenanceConfig};
+use awa_model::WorkerId;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+
+/// Connections for all duties together; only the leader needs more than one.
+pub(crate) const CONNECTIONS: u32 = 2;
+
+/// A connection that no duty has used for this long is closed.
+const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
+
+/// How long a duty may go on after it was asked to stop.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// Rescue sweeps this many times within the time after which an attempt is stale, and at least every ten seconds.
+const SWEEPS_PER_STALENESS: u32 = 9;
+
+/// How long the outcome of an attempt that overran its time may take to arrive, on top of the grace of its handler.
+const SETTLE_ALLOWANCE: Duration = Duration::from_secs(5);
+
+/// The settings of maintenance that follow from those of the worker.
+pub(crate) fn settings(config: &Config) -> MaintenanceConfig {
+    let usual = MaintenanceConfig::default();
+    MaintenanceConfig {
+        heartbeat: config.heartbeat_interval,
+        staleness: config.stale_after,
+        deadline_grace: config.cancel_grace + SETTLE_ALLOWANCE,
+        worker_forget: usual.worker_forget.max(config.stale_after.saturating_mul(2)),
+        rescue_interval: usual.rescue_interval.min(config.stale_after / SWEEPS_PER_STALENESS),
+        ..usual
+    }
+}
+
+/// Maintenance in this process, or none.
+pub(crate) struct Maintenance {
+    stop: CancellationToken,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    pub(crate) fn start(config: &Config, holder: WorkerId, options: PgConnectOptions) -> Self {
+        let stop = CancellationToken::new();
+        let running = config.maintenance.then(|| tokio::spawn(run(settings(config), holder, options, stop.clone())));
+        Self { stop, running }
+    }
+
+    /// Stops the duties and gives up the lead.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        if let Some(mut running) = self.running.take()
+            && tokio::time::timeout(STOP_MAX, &mut running).await.is_err()
+        {
+            tracing::warn!("maintenance did not stop in time and is cut off");
+            running.abort();
+        }
+    }
+}
+
+async fn run(settings: MaintenanceConfig, holder: WorkerId, options: PgConnectOptions, stop: CancellationToken) {
+    let pool =
+        PgPoolOptions::new().max_connections(CONNECTIONS).idle_timeout(IDLE_CONNECTION_MAX).connect_lazy_with(options);
+    match Maintainer::new(pool.clone(), holder, settings) {
+        Ok(maintainer) => maintainer.run(stop).await,
+        // `build` has checked the same rules.
+        Err(broken) => tracing::error!(?broken, "maintenance refuses its settings: another process has to do it"),
+    }
+    pool.close().await;
+}

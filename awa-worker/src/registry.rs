@@ -1,0 +1,93 @@
+//! Which handler runs which kind, and the values that handlers share.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use awa_model::{JobArgs, Kind, RetryPolicy};
+
+use crate::config::Mistake;
+use crate::handler::{Erased, ErasedHandler, Handler, Requirement};
+
+/// The values given with `data`, by type.
+#[derive(Default, Clone)]
+pub(crate) struct SharedData {
+    values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl SharedData {
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.values.get(&TypeId::of::<T>()).and_then(|value| Arc::clone(value).downcast().ok())
+    }
+}
+
+/// A handler and what was chosen at its registration.
+pub(crate) struct Registered {
+    pub(crate) handler: Box<dyn ErasedHandler>,
+    pub(crate) retry_policy: Option<RetryPolicy>,
+}
+
+/// All handlers of a client; complete when the client is built, and never changed afterwards.
+#[derive(Default)]
+pub(crate) struct Registry {
+    handlers: HashMap<Kind, Registered>,
+    needs: Vec<(&'static str, Requirement)>,
+    data: SharedData,
+    mistakes: Vec<Mistake>,
+}
+
+impl Registry {
+    pub(crate) fn register<H, Marker: 'static>(&mut self, handler: H)
+    where
+        H: Handler<Marker>,
+    {
+        let name = <H::Args as JobArgs>::KIND;
+        self.needs.extend(H::requires().into_iter().map(|requirement| (name, requirement)));
+        let kind = match Kind::new(name) {
+            Ok(kind) => kind,
+            Err(reason) => return self.mistakes.push(Mistake::InvalidKind { kind: name, reason }),
+        };
+        let retry_policy = handler.retry_policy();
+        let registered = Registered { handler: Box::new(Erased::new(handler)), retry_policy };
+        if self.handlers.insert(kind, registered).is_some() {
+            self.mistakes.push(Mistake::KindTwice { kind: name });
+        }
+    }
+
+    pub(crate) fn share<T: Send + Sync + 'static>(&mut self, value: T) {
+        if self.data.values.insert(TypeId::of::<T>(), Arc::new(value)).is_some() {
+            self.mistakes.push(Mistake::DataTwice { data: type_name::<T>() });
+        }
+    }
+
+    /// Everything that is wrong with the handlers and their values, each thing once.
+    pub(crate) fn mistakes(&self) -> Vec<Mistake> {
+        let mut mistakes = self.mistakes.clone();
+        for (kind, requirement) in &self.needs {
+            let missing = Mistake::MissingData { kind, data: requirement.name };
+            if !self.data.values.contains_key(&requirement.id) && !mistakes.contains(&missing) {
+                mistakes.push(missing);
+            }
+        }
+        mistakes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.handlers.is_empty()
+    }
+
+    /// The kinds with a handler, in order.
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        let mut kinds: Vec<_> = self.handlers.keys().cloned().collect();
+        kinds.sort();
+        kinds
+    }
+
+    pub(crate) fn get(&self, kind: &Kind) -> Option<&Registered> {
+        self.handlers.get(kind)
+    }
+
+    pub(crate) fn data(&self) -> &SharedData {
+        &self.data
+    }
+}

@@ -1,0 +1,304 @@
+//! A running worker: what is started, in which order, and who watches it.
+//!
+//! | part | runs | ends |
+//! |---|---|---|
+//! | heartbeat | on a thread of its own | after the last attempt |
+//! | finalizer | on a task | after the last outcome |
+//! | looker, dispatcher, maintenance | on a task each | when a drain begins |
+//! | a handler | on a task each | by itself |
+//! | supervisor | on a task | last |
+//!
+//! The supervisor owns the others. It waits for a wish to end, or for a part that ends unasked, and then takes everything
+//! down in order ([`shutdown`](crate::shutdown)), whether or not anybody waits for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use awa_model::WorkerId;
+use awa_storage::notify::Listener;
+use awa_storage::workers::{self, WorkerInfo};
+use awa_storage::{Cursors, schema};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions as _, Connection as _, PgPool};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::attempts::Attempts;
+use crate::client::Shared;
+use crate::context::Services;
+use crate::engine::Engine;
+use crate::failure::Error;
+use crate::finalizer::{self, Finished};
+use crate::flow::Flow;
+use crate::heartbeat::{self, Heartbeat};
+use crate::idle::Sleeper;
+use crate::maintenance::Maintenance;
+use crate::shutdown::{self, Ended, Shutdown, ShutdownReport, Wish};
+use crate::slots::Slots;
+use crate::{dispatcher, looker, maintenance, panics};
+
+/// How long the worker's own statements wait for one of its connections.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long saying goodbye to the database may take.
+const GOODBYE_MAX: Duration = Duration::from_secs(5);
+
+/// What the worker calls itself to the database and in the list of workers.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A worker that runs. Dropping it is [`Shutdown::Now`] without waiting for the end.
+#[must_use = "dropping it stops the worker"]
+#[derive(Debug)]
+pub struct Running {
+    worker: WorkerId,
+    wishes: watch::Sender<Wish>,
+    ended: watch::Receiver<Ended>,
+}
+
+impl Running {
+    /// The id under which this worker holds jobs.
+    #[must_use]
+    pub fn worker_id(&self) -> WorkerId {
+        self.worker
+    }
+
+    /// Ends the worker and waits for the end. May be called several times, also at once from several tasks: all get the
+    /// same answer, and the least patient decides how long draining lasts. Dropping this future takes nothing back.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if a part of the worker had failed.
+    pub async fn shutdown(&self, how: Shutdown) -> Result<ShutdownReport, Error> {
+        shutdown::wish(&self.wishes, how);
+        self.ended().await
+    }
+
+    /// Waits until the worker has ended, for whatever reason.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if it ended because a part of it failed.
+    pub async fn ended(&self) -> Result<ShutdownReport, Error> {
+        let mut ended = self.ended.clone();
+        let last = ended.wait_for(|ended| !matches!(ended, Ended::NotYet)).await.map(|ended| *ended);
+        // The supervisor can only vanish with the runtime it runs on.
+        last.ok().and_then(Ended::into_result).unwrap_or(Err(Error::Stopped { part: "runtime" }))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        shutdown::wish(&self.wishes, Shutdown::Now);
+    }
+}
+
+/// Starts a worker. On an error nothing is left running.
+pub(crate) async fn start(shared: &Arc<Shared>) -> Result<Running, Error> {
+    if shared.registry.is_empty() {
+        return Err(Error::NothingToRun);
+    }
+    panics::install_hook();
+    let options = connect_options(&shared.pool);
+    // One connection is the heartbeat's own.
+    let pool = PgPoolOptions::new()
+        .max_connections(shared.config.connections - 1)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_lazy_with(options.clone());
+    let started = assemble(shared, &pool, options).await;
+    if started.is_err() {
+        pool.close().await;
+    }
+    started
+}
+
+async fn assemble(shared: &Arc<Shared>, pool: &PgPool, options: PgConnectOptions) -> Result<Running, Error> {
+    reach(&options).await?;
+    schema::require_current_schema(pool).await.map_err(awa_storage::Error::from)?;
+    let worker = WorkerId::random();
+    let (engine, inbox) = engine(shared, pool.clone(), worker);
+    engine.cursors.load(pool).await?;
+    let listener = if shared.config.listen { listener(&options).await } else { None };
+    let info = worker_info(shared, worker);
+    workers::register(pool, &info).await?;
+    let heartbeat = match Heartbeat::start(Arc::clone(&engine), info, options.clone()) {
+        Ok(heartbeat) => heartbeat,
+        Err(error) => {
+            tracing::error!(%error, "the thread for heartbeats could not be started");
+            let _ = workers::unregister(pool, worker).await;
+            return Err(Error::Stopped { part: "heartbeat" });
+        }
+    };
+    announce(shared, &engine);
+    let queues = shared.queues.iter().map(|queue| queue.name.clone()).collect();
+    let (wishes, wished) = watch::channel(None);
+    let (tell, ended) = watch::channel(Ended::NotYet);
+    let maintenance = Maintenance::start(&shared.config, worker, options);
+    let supervisor = Supervisor::start(engine, inbox, heartbeat, maintenance, Sleeper::new(queues, listener));
+    tokio::spawn(supervisor.supervise(wished, tell));
+    Ok(Running { worker, wishes, ended })
+}
+
+/// Connects once. A pool would go on trying, and hide why it could not.
+async fn reach(options: &PgConnectOptions) -> Result<(), awa_storage::Error> {
+    let connection = tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await;
+    connection.unwrap_or(Err(sqlx::Error::PoolTimedOut))?.close().await?;
+    Ok(())
+}
+
+fn connect_options(pool: &PgPool) -> PgConnectOptions {
+    let options: &PgConnectOptions = &pool.connect_options();
+    options.clone().application_name(&format!("awa {VERSION}"))
+}
+
+fn engine(shared: &Arc<Shared>, pool: PgPool, worker: WorkerId) -> (Arc<Engine>, mpsc::UnboundedReceiver<Finished>) {
+    let (finished, inbox) = mpsc::unbounded_channel();
+    let queues: Vec<_> = shared.queues.iter().map(|queue| queue.name.clone()).collect();
+    let services =
+        Services { worker, pool: pool.clone(), data: shared.registry.data().clone(), runtime: Handle::current() };
+    let engine = Engine {
+        config: shared.config.clone(),
+        worker,
+        pool,
+        cursors: Cursors::new(worker, &shared.registry.kinds(), &queues),
+        registry: Arc::clone(&shared.registry),
+        services: Arc::new(services),
+        attempts: Arc::new(Attempts::default()),
+        slots: Slots::new(&shared.queues),
+        flow: Flow::new(),
+        handlers: TaskTracker::new(),
+        finished,
+        draining: CancellationToken::new(),
+        abandoned: CancellationToken::new(),
+    };
+    (Arc::new(engine), inbox)
+}
+
+/// A LISTEN connection, where one can be had. Without it the worker polls.
+async fn listener(options: &PgConnectOptions) -> Option<Listener> {
+    match Listener::connect(options).await {
+        Ok(listener) => Some(listener),
+        Err(error) => {
+            tracing::warn!(%error, "cannot LISTEN for wake-ups: idle queues are polled");
+            None
+        }
+    }
+}
+
+fn worker_info(shared: &Shared, worker: WorkerId) -> WorkerInfo {
+    WorkerInfo {
+        id: worker,
+        name: shared.config.name.clone().unwrap_or_else(program_name),
+        host: host_name(),
+        pid: i32::try_from(std::process::id()).unwrap_or_default(),
+        version: VERSION.to_owned(),
+        queues: shared.queues.iter().map(|queue| queue.name.to_string()).collect(),
+        kinds: shared.registry.kinds().iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn program_name() -> String {
+    let path = std::env::current_exe().ok();
+    let name = path.as_deref().and_then(|path| path.file_stem()).map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "awa".to_owned())
+}
+
+/// For people only, so the usual places will do.
+fn host_name() -> String {
+    let read = || std::fs::read_to_string("/etc/hostname").ok().map(|name| name.trim().to_owned());
+    std::env::var("HOSTNAME").ok().or_else(read).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn announce(shared: &Shared, engine: &Engine) {
+    let config = &shared.config;
+    let queues: Vec<_> = shared.queues.iter().map(|queue| format!("{}:{}", queue.name, queue.max_workers)).collect();
+    let maintenance = if config.maintenance { maintenance::CONNECTIONS } else { 0 };
+    tracing::info!(
+        worker.id = %engine.worker.get(),
+        version = VERSION,
+        queues = queues.join(" "),
+        kinds = shared.registry.kinds().len(),
+        connections = config.connections + u32::from(config.listen) + maintenance,
+        heartbeat_interval = ?config.heartbeat_interval,
+        stale_after = ?config.stale_after,
+        lost_lease_noticed_within = ?heartbeat::notice_max(config.heartbeat_interval),
+        poll_interval = ?config.poll_interval,
+        maintenance = config.maintenance,
+        "worker started"
+    );
+}
+
+/// Owns the parts of a worker.
+struct Supervisor {
+    engine: Arc<Engine>,
+    heartbeat: Heartbeat,
+    maintenance: Maintenance,
+    finalizer: JoinHandle<()>,
+    finalizer_stop: CancellationToken,
+    looker: JoinHandle<()>,
+    dispatcher: JoinHandle<()>,
+}
+
+impl Supervisor {
+    fn start(
+        engine: Arc<Engine>,
+        inbox: mpsc::UnboundedReceiver<Finished>,
+        heartbeat: Heartbeat,
+        maintenance: Maintenance,
+        sleeper: Sleeper,
+    ) -> Self {
+        let finalizer_stop = CancellationToken::new();
+        Self {
+            maintenance,
+            finalizer: tokio::spawn(finalizer::run(Arc::clone(&engine), inbox, finalizer_stop.clone())),
+            looker: tokio::spawn(looker::run(Arc::clone(&engine))),
+            dispatcher: tokio::spawn(dispatcher::run(Arc::clone(&engine), sleeper)),
+            engine,
+            heartbeat,
+            finalizer_stop,
+        }
+    }
+
+    async fn supervise(mut self, mut wishes: watch::Receiver<Wish>, tell: watch::Sender<Ended>) {
+        let failed = tokio::select! {
+            // An error means that nobody can voice a wish any more, which is one.
+            _ = wishes.wait_for(Option::is_some) => None,
+            _ = &mut self.finalizer => Some("finalizer"),
+            _ = &mut self.looker => Some("looker"),
+            _ = &mut self.dispatcher => Some("dispatcher"),
+        };
+        if let Some(part) = failed {
+            tracing::error!(part, "a part of the worker ended unasked: shutting down");
+        }
+        let report = self.take_down(failed, &mut wishes).await;
+        tell.send_replace(failed.map_or(Ended::Orderly(report), Ended::Failed));
+    }
+
+    /// The steps of [`shutdown`](crate::shutdown). A part that `failed` is not waited for.
+    async fn take_down(self, failed: Option<&str>, wishes: &mut watch::Receiver<Wish>) -> ShutdownReport {
+        let engine = self.engine;
+        engine.draining.cancel();
+        let claiming = async {
+            for (part, task) in [("dispatcher", self.dispatcher), ("looker", self.looker)] {
+                if failed != Some(part) {
+                    let _ = task.await;
+                }
+            }
+        };
+        tokio::join!(claiming, self.maintenance.stop());
+        let returned = shutdown::drain(&engine, wishes).await;
+        let left_to_rescue = shutdown::settle(&engine).await;
+        self.finalizer_stop.cancel();
+        if failed != Some("finalizer") {
+            let _ = self.finalizer.await;
+        }
+        self.heartbeat.stop().await;
+        let goodbye = tokio::time::timeout(GOODBYE_MAX, workers::unregister(&engine.pool, engine.worker)).await;
+        if !matches!(goodbye, Ok(Ok(_))) {
+            tracing::warn!("this process could not be taken off the list of workers: it will be forgotten in time");
+        }
+        let _ = tokio::time::timeout(GOODBYE_MAX, engine.pool.close()).await;
+        tracing::info!(worker.id = %engine.worker.get(), returned, left_to_rescue, "worker ended");
+        ShutdownReport { returned, left_to_rescue }
+    }
+}

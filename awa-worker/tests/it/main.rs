@@ -1,0 +1,15 @@
+//! What a worker promises, each claim on a database of its own. Nothing here waits for a time to pass: tests wait for
+//! events, with a bound that only a broken build reaches.
+#![allow(missing_docs, reason = "test code")]
+#![allow(clippy::disallowed_methods, reason = "tests look at tables, as they judge what they find there")]
+
+mod builder;
+mod leases;
+mod panics;
+mod progress;
+mod runs;
+mod settling;
+mod shutdown;
+mod support;
+mod timeouts;
+mod wakeups;

@@ -1,0 +1,192 @@
+//! How a worker ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use awa_worker::{CancelReason, Client, JobContext, JobError, Shutdown};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::support::{Gate, PATIENCE, Probe, Rig, drain, events, probe, soon, until};
+
+const DRAIN: Shutdown = Shutdown::Drain { timeout: PATIENCE };
+
+/// A handler that waits at a gate, whatever it is asked; and a word when it starts.
+fn waiting(rig: &Rig, gate: &Gate) -> (Client, UnboundedReceiver<JobContext>) {
+    let (tell, told) = events();
+    let gate = gate.clone();
+    let handler = move |job: Probe, context: JobContext| {
+        let (tell, gate) = (tell.clone(), gate.clone());
+        async move {
+            tell.send(context).unwrap();
+            gate.passed().await;
+            Ok::<Value, JobError>(json!(job.name))
+        }
+    };
+    (rig.client().register(handler).build().unwrap(), told)
+}
+
+#[tokio::test]
+async fn drain_lets_running_jobs_finish_and_claims_nothing_more() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = waiting(&rig, &gate);
+    let running = Arc::new(client.start().await.unwrap());
+    let id = rig.enqueue(probe("a")).await;
+    soon("start", told.recv()).await.unwrap();
+    let ending = tokio::spawn({
+        let running = Arc::clone(&running);
+        async move { running.shutdown(DRAIN).await }
+    });
+    // DUP-10: what comes now is for others. DUP-08: what runs goes on beating.
+    let beaten = "select count(*) from awa.jobs where heartbeat_at > attempted_at + interval '500 milliseconds'";
+    until("beats", async || rig.count(beaten).await == 1).await;
+    let late = rig.enqueue(probe("late")).await;
+    until("beats", async || {
+        rig.count("select count(*) from awa.jobs where heartbeat_at > now() - interval '50 ms'").await == 1
+    })
+    .await;
+    gate.open();
+    let report = soon("end", ending).await.unwrap().unwrap();
+    assert_eq!((report.returned, report.left_to_rescue), (0, 0));
+    assert_eq!(rig.row(id).await.state, "completed");
+    let late = rig.row(late).await;
+    assert_eq!((late.state.as_str(), late.run_lease), ("available", 0));
+    assert_eq!(rig.count("select count(*) from awa.workers").await, 0);
+}
+
+#[tokio::test]
+async fn jobs_that_do_not_stop_go_back_without_costing_an_attempt() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = waiting(&rig, &gate);
+    let running = client.start().await.unwrap();
+    let id = rig.enqueue(probe("a")).await;
+    let context = soon("start", told.recv()).await.unwrap();
+    let report = soon("end", running.shutdown(Shutdown::Now)).await.unwrap();
+    assert_eq!((report.returned, report.left_to_rescue), (1, 0));
+    assert_eq!(context.cancel_reason(), Some(CancelReason::Shutdown));
+    let row = rig.row(id).await;
+    assert_eq!((row.state.as_str(), row.attempt, row.run_lease, row.errors), ("available", 0, 1, None));
+}
+
+#[tokio::test]
+async fn jobs_that_stop_when_asked_go_back_without_costing_an_attempt() {
+    let rig = Rig::new().await;
+    let (tell, mut told) = events();
+    let handler = move |_: Probe, context: JobContext| {
+        let tell = tell.clone();
+        async move {
+            tell.send(()).unwrap();
+            context.cancelled().await;
+            context.set_checkpoint("reached", &7)?;
+            Err::<Value, JobError>("interrupted".into())
+        }
+    };
+    let client = rig.client().cancel_grace(PATIENCE).register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    let id = rig.enqueue(probe("a")).await;
+    soon("start", told.recv()).await.unwrap();
+    soon("end", running.shutdown(Shutdown::Now)).await.unwrap();
+    let row = rig.row(id).await;
+    assert_eq!((row.state.as_str(), row.attempt, &row.errors), ("available", 0, &None));
+    assert_eq!(row.progress.unwrap()["metadata"]["reached"], json!(7));
+}
+
+// PROC-06
+#[tokio::test]
+async fn shutdown_may_be_asked_for_at_once_and_again() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = waiting(&rig, &gate);
+    let running = Arc::new(client.start().await.unwrap());
+    rig.enqueue(probe("a")).await;
+    soon("start", told.recv()).await.unwrap();
+    let asked: Vec<_> = [DRAIN, Shutdown::Now, DRAIN]
+        .into_iter()
+        .map(|how| {
+            let running = Arc::clone(&running);
+            tokio::spawn(async move { running.shutdown(how).await.unwrap() })
+        })
+        .collect();
+    for one in asked {
+        // The least patient has decided.
+        assert_eq!(soon("end", one).await.unwrap().returned, 1);
+    }
+    assert_eq!(soon("end", running.shutdown(DRAIN)).await.unwrap().returned, 1);
+}
+
+#[tokio::test]
+async fn dropped_worker_returns_its_jobs_by_itself() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = waiting(&rig, &gate);
+    let running = client.start().await.unwrap();
+    let id = rig.enqueue(probe("a")).await;
+    soon("start", told.recv()).await.unwrap();
+    drop(running);
+    assert_eq!(rig.state(id, "available").await.attempt, 0);
+    until("farewell", async || rig.count("select count(*) from awa.workers").await == 0).await;
+}
+
+#[tokio::test]
+async fn dropped_run_until_returns_its_jobs_by_itself() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = waiting(&rig, &gate);
+    let id = rig.enqueue(probe("a")).await;
+    tokio::select! {
+        ended = client.run_until(std::future::pending()) => panic!("{ended:?}"),
+        started = told.recv() => assert!(started.is_some()),
+    }
+    assert_eq!(rig.state(id, "available").await.attempt, 0);
+}
+
+#[tokio::test]
+async fn run_until_drains_when_told() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    gate.open();
+    let (client, mut told) = waiting(&rig, &gate);
+    let id = rig.enqueue(probe("a")).await;
+    let started = async { assert!(told.recv().await.is_some()) };
+    soon("end", client.run_until(started)).await.unwrap();
+    assert_eq!(rig.row(id).await.state, "completed");
+}
+
+// PROC-07
+#[tokio::test]
+async fn client_can_be_started_again_and_twice() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    gate.open();
+    let (client, _told) = waiting(&rig, &gate);
+    drain(&client.start().await.unwrap()).await;
+    let (one, other) = (client.start().await.unwrap(), client.start().await.unwrap());
+    assert_ne!(one.worker_id(), other.worker_id());
+    let id = rig.enqueue(probe("a")).await;
+    rig.state(id, "completed").await;
+    drain(&one).await;
+    drain(&other).await;
+}
+
+// PROC-06: nothing hangs and nothing panics when the runtime goes first.
+#[test]
+fn runtime_may_be_dropped_with_jobs_in_flight() {
+    let observer = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let rig = observer.block_on(Rig::new());
+    let gate = Gate::new();
+    let (client, mut told) = waiting(&rig, &gate);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let running = runtime.block_on(async {
+        let running = client.start().await.unwrap();
+        rig.enqueue(probe("a")).await;
+        soon("start", told.recv()).await.unwrap();
+        running
+    });
+    drop(runtime);
+    let ended = observer.block_on(async { tokio::time::timeout(Duration::from_secs(30), running.ended()).await });
+    assert!(matches!(ended, Ok(Err(_))), "{ended:?}");
+    drop(running);
+    observer.block_on(async { drop(rig) });
+}

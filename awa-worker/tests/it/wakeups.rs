@@ -1,0 +1,60 @@
+//! How work is noticed.
+
+use std::time::Duration;
+
+use awa_worker::{Client, JobError};
+use serde_json::Value;
+
+use crate::support::{Probe, Rig, drain, probe, until};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn client(rig: &Rig, poll: Duration) -> Client {
+    rig.client().poll_interval(poll).register(async |_: Probe| Ok::<_, JobError>(Value::Null)).build().unwrap()
+}
+
+/// The gate of a queue is a session lock of the listening connection.
+const GATES: &str = "select count(*) from pg_locks where locktype = 'advisory' and granted and objsubid = 2
+    and database = (select oid from pg_database where datname = current_database())";
+
+#[tokio::test]
+async fn sleeping_worker_is_woken_and_sleeps_again() {
+    let rig = Rig::new().await;
+    let running = client(&rig, HOUR).start().await.unwrap();
+    for _ in 0..3 {
+        until("sleep", async || rig.count(GATES).await == 1).await;
+        let id = rig.enqueue(probe("a")).await;
+        rig.state(id, "completed").await;
+    }
+    drain(&running).await;
+}
+
+#[tokio::test]
+async fn job_that_commits_late_wakes_a_sleeper() {
+    let rig = Rig::new().await;
+    let running = client(&rig, HOUR).start().await.unwrap();
+    until("sleep", async || rig.count(GATES).await == 1).await;
+    let mut early = rig.pool.begin().await.unwrap();
+    let late = awa_worker::enqueue(&mut *early, probe("late")).await.unwrap();
+    let id = rig.enqueue(probe("a")).await;
+    rig.state(id, "completed").await;
+    early.commit().await.unwrap();
+    let awa_worker::Inserted::New(late) = late else { panic!("{late:?}") };
+    rig.state(late.get(), "completed").await;
+    drain(&running).await;
+}
+
+#[tokio::test]
+async fn worker_without_listen_polls() {
+    let rig = Rig::new().await;
+    let handler = async |_: Probe| Ok::<_, JobError>(Value::Null);
+    let client =
+        rig.client().without_listen().poll_interval(Duration::from_millis(10)).register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    for _ in 0..3 {
+        let id = rig.enqueue(probe("a")).await;
+        rig.state(id, "completed").await;
+    }
+    assert_eq!(rig.count(GATES).await, 0);
+    drain(&running).await;
+}
