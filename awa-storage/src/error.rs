@@ -98,7 +98,7 @@ impl Error {
     /// The SQLSTATE that the database answered with (PostgreSQL documentation, appendix A), if it did.
     pub fn sqlstate(&self) -> Option<String> {
         match self {
-            Self::Database(sqlx::Error::Database(answer)) => answer.code().map(|code| code.into_owned()),
+            Self::Database(sqlx::Error::Database(answer)) => answer.code().map(std::borrow::Cow::into_owned),
             _ => None,
         }
     }

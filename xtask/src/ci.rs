@@ -8,7 +8,7 @@ use crate::command::{Result, cargo, run};
 const STEPS: [(&str, &[&str]); 9] = [
     ("format", &["fmt", "--all", "--check"]),
     ("tidy", &["xtask", "tidy"]),
-    ("clippy", &["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"]),
+    ("clippy", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     ("query metadata", &["xtask", "sqlx", "--check"]),
     ("docs/schema.sql", &["xtask", "schema", "--check"]),
     ("rustdoc", &["doc", "--workspace", "--no-deps", "--quiet"]),

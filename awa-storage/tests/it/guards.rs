@@ -11,7 +11,9 @@ async fn refused(connection: &mut PgConnection, statement: &'static str) -> bool
     savepoint.rollback().await.expect("rolled back");
     match answer {
         Ok(_) => false,
-        Err(error) => error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "23001"),
+        Err(error) => {
+            error.as_database_error().and_then(sqlx::error::DatabaseError::code).is_some_and(|code| code == "23001")
+        }
     }
 }
 
