@@ -58,8 +58,12 @@ fn starts_function(line: &str) -> bool {
     words.next() == Some("fn")
 }
 
-/// Every Rust file opens by saying why it exists.
+/// Every Rust file opens by saying why it exists; attributes of the crate may stand before it.
 pub(super) fn modules_say_why(tree: &Tree) -> Vec<Finding> {
-    let silent = tree.rust().filter(|file| !file.text.starts_with("//! "));
+    let says_why = |file: &&File| {
+        let opening = file.text.lines().find(|line| !line.starts_with("#!["));
+        opening.is_some_and(|line| line.starts_with("//! "))
+    };
+    let silent = tree.rust().filter(|file| !says_why(file));
     silent.map(|file| file.finding(1, "opens without `//!` saying why the module exists")).collect()
 }

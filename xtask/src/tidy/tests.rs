@@ -45,6 +45,7 @@ fn declarations_and_prose_are_no_functions() {
 #[test]
 fn module_that_does_not_say_why_is_found() {
     check(limits::modules_say_why, "a/src/a.rs", "//! Why.\n", &[]);
+    check(limits::modules_say_why, "a/src/lib.rs", "#![forbid(unsafe_code)]\n//! Why.\n", &[]);
     check(limits::modules_say_why, "a/src/a.rs", "use x;\n//! Late.\n", &[1]);
     check(limits::modules_say_why, "awa-macros/tests/ui/fail/no_kind.rs", "fn main() {}\n", &[]);
 }
