@@ -1,7 +1,7 @@
 //! When a new job is a duplicate of one that exists. Only the rule is written here: the key that it stands for is computed
 //! by the database alone, so that producers in different languages cannot disagree.
 
-use std::time::Duration;
+use std::{fmt, hash, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -172,7 +172,6 @@ impl UniqueStates {
 
 /// What became of an enqueue.
 #[must_use = "a duplicate was not added"]
-#[derive(Debug, PartialEq, Eq, Hash)]
 pub enum Inserted<A = ()> {
     /// The job was added.
     New(JobId<A>),
@@ -209,6 +208,28 @@ impl<A> Clone for Inserted<A> {
 }
 
 impl<A> Copy for Inserted<A> {}
+
+// By hand, as for `JobId`: a derive would ask the args for the same traits.
+impl<A> fmt::Debug for Inserted<A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.is_new() { "New" } else { "Duplicate" };
+        formatter.debug_tuple(name).field(&self.id()).finish()
+    }
+}
+
+impl<A> PartialEq for Inserted<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_new() == other.is_new() && self.id() == other.id()
+    }
+}
+
+impl<A> Eq for Inserted<A> {}
+
+impl<A> hash::Hash for Inserted<A> {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        (self.is_new(), self.id()).hash(state);
+    }
+}
 
 #[cfg(test)]
 mod tests;
