@@ -1,6 +1,7 @@
 //! What the parts of a running worker share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use awa_model::WorkerId;
 use awa_storage::{Claimed, Cursors};
@@ -34,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) handlers: TaskTracker,
     /// Outcomes on their way to the finalizer.
     pub(crate) finished: mpsc::UnboundedSender<Finished>,
+    /// Jobs on their way back to their queue, unfinished.
+    pub(crate) returned: AtomicUsize,
     /// Fired first: nothing is claimed from here on, while everything else goes on.
     pub(crate) draining: CancellationToken,
     /// Fired last: handlers are cut off at their next await, and settlements that still fail are given up.
@@ -66,12 +69,11 @@ impl Engine {
     }
 
     /// Returns a job that nobody runs, or nobody any longer, as if it had not been claimed.
-    ///
-    /// False if somebody else has said already how the attempt ended.
-    pub(crate) fn give_back(&self, attempt: Arc<Attempt>, slot: Option<Slot>) -> bool {
-        let Some(lease) = attempt.take_lease() else { return false };
-        self.finish(Finished::new(self, attempt, lease, Ending::given_back(), slot.map(Arc::new)));
-        true
+    pub(crate) fn give_back(&self, attempt: Arc<Attempt>, slot: Option<Slot>) {
+        // Without a lease, somebody else has said already how the attempt ended.
+        if let Some(lease) = attempt.take_lease() {
+            self.finish(Finished::new(self, attempt, lease, Ending::given_back(), slot.map(Arc::new)));
+        }
     }
 
     /// Hands an outcome to the finalizer.

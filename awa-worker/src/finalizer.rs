@@ -11,10 +11,11 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use awa_model::{JobId, JobState};
-use awa_storage::settle::{Completion, Settlement, complete_many, settle_many};
+use awa_storage::settle::{Completion, Settlement, Verdict, complete_many, settle_many};
 use awa_storage::{Error, Guarded, Lease};
 use sqlx::PgPool;
 use tokio::select;
@@ -73,6 +74,9 @@ impl Finished {
         let outcome = match ending {
             Ending::Completed(result) => Outcome::Completed(Completion { lease, result }),
             Ending::Settled(verdict) => {
+                if matches!(verdict, Verdict::Release) {
+                    engine.returned.fetch_add(1, Ordering::AcqRel);
+                }
                 let progress = attempt.reported().and_then(|buffer| buffer.unconfirmed());
                 Outcome::Settled(Settlement { lease, verdict, progress })
             }

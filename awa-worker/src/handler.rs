@@ -11,9 +11,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use awa_model::{IntoOutcome, JobArgs, Outcome, RetryPolicy};
+use awa_model::{IntoOutcome, JobArgs, Outcome, RetryPolicy, json_text};
 use futures_util::future::BoxFuture;
 
+use crate::config::RESULT_BYTES_MAX;
 use crate::context::JobContext;
 use crate::error::JobError;
 
@@ -338,29 +339,8 @@ fn encode<T: serde::Serialize + 'static>(outcome: Outcome<T>) -> Result<RawOutco
         Outcome::Snooze(delay) => return Ok(Outcome::Snooze(delay)),
         Outcome::Cancel(reason) => return Ok(Outcome::Cancel(reason)),
     };
-    let text = serde_json::to_string(&output)
-        .map_err(|error| JobError::retryable(format!("the result does not encode as JSON: {error}")))?;
-    check_result(&text).map_err(JobError::retryable)?;
+    let text = json_text("the result", &output, RESULT_BYTES_MAX).map_err(JobError::retryable)?;
     Ok(Outcome::Complete(Some(text)))
-}
-
-fn check_result(json: &str) -> Result<(), String> {
-    let limit = crate::config::RESULT_BYTES_MAX;
-    if json.len() > limit {
-        return Err(format!("the result has {} bytes, {limit} are allowed", json.len()));
-    }
-    if holds_nul(json) {
-        return Err("the result holds the character U+0000, which the database cannot store".to_owned());
-    }
-    Ok(())
-}
-
-/// Whether JSON text holds an escaped U+0000: `\u0000` behind an even number of backslashes.
-fn holds_nul(json: &str) -> bool {
-    json.match_indices("\\u0000").any(|(place, _)| {
-        let before = json.as_bytes()[..place].iter().rev().take_while(|byte| **byte == b'\\').count();
-        before % 2 == 0
-    })
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! Polling is the truth: a pulse, about twice a second, sees whether anything was inserted. A wake-up only shortens the
 //! wait. To be woken, the sleeper first takes the gate of each queue on its LISTEN connection, then polls once more, then
 //! sleeps: a producer that finds the gate taken sends a notification, and one that had looked before the gate was taken
-//! has its row seen by that poll or keeps the gate from being taken. Where the gate is not to be had, a producer may be in
-//! the middle of its transaction, so a few short polls follow.
+//! has its row seen by that poll or keeps the gate from being taken. While the gate is not to be had, a producer is in the
+//! middle of its transaction: short polls go on until it is.
 
 use std::time::Duration;
 
@@ -16,11 +16,16 @@ use crate::engine::Engine;
 use crate::flow::Pace;
 use crate::jitter;
 
-/// Polls after the gates were not all to be had, before the usual ones.
-const SHORT_POLLS: [Duration; 4] =
-    [Duration::from_millis(25), Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
+/// Pauses while the gates are not to be had; the last one repeats.
+const UNGATED_PAUSES: [Duration; 5] = [
+    Duration::from_millis(25),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+];
 
-/// Usual polls between two tries to take the gates: whoever held them may have gone without a word.
+/// Usual polls between two looks for gates that another sleeper had: it may have gone without a word.
 const POLLS_PER_GATE: u32 = 10;
 
 /// Waits for work on behalf of the dispatcher.
@@ -37,7 +42,7 @@ impl Sleeper {
 
     /// Sleeps until there may be work, or the worker drains. Returns whether something was inserted or announced.
     pub(crate) async fn sleep(&self, engine: &Engine) -> bool {
-        let mut night = Night { engine, polls: 0, short: 0, gated: false };
+        let mut night = Night { engine, polls: 0, ungated: 0, gated: false };
         let woken = night.pass(self).await;
         if let Some(listener) = &self.listener
             && let Err(error) = listener.release_gates(&self.queues).await
@@ -78,16 +83,16 @@ impl Sleeper {
 struct Night<'a> {
     engine: &'a Engine,
     polls: u32,
-    short: usize,
+    /// Polls since the gates were last to be had.
+    ungated: usize,
     gated: bool,
 }
 
 impl Night<'_> {
     async fn pass(&mut self, sleeper: &Sleeper) -> bool {
         loop {
-            if !self.gated && self.polls % POLLS_PER_GATE == 0 {
+            if !self.gated || self.polls % POLLS_PER_GATE == 0 {
                 self.gated = sleeper.try_gates().await;
-                self.short = if self.gated { SHORT_POLLS.len() } else { 0 };
             }
             if let Some(woken) = self.poll().await {
                 return woken;
@@ -103,16 +108,15 @@ impl Night<'_> {
     }
 
     fn pause(&mut self) -> Duration {
-        match SHORT_POLLS.get(self.short) {
-            Some(pause) => {
-                self.short += 1;
-                *pause
-            }
-            None => {
-                self.polls += 1;
-                jitter::lengthened(self.engine.config.poll_interval)
-            }
+        self.polls = self.polls.wrapping_add(1);
+        let usual = jitter::lengthened(self.engine.config.poll_interval);
+        if self.gated {
+            self.ungated = 0;
+            return usual;
         }
+        let short = UNGATED_PAUSES[self.ungated.min(UNGATED_PAUSES.len() - 1)];
+        self.ungated += 1;
+        short.min(usual)
     }
 
     /// Asks once whether anything was inserted. `None` means: sleep on.

@@ -12,6 +12,7 @@
 //! down in order ([`shutdown`](crate::shutdown)), whether or not anybody waits for that.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use awa_model::WorkerId;
@@ -168,6 +169,7 @@ fn engine(shared: &Arc<Shared>, pool: PgPool, worker: WorkerId) -> (Arc<Engine>,
         flow: Flow::new(),
         handlers: TaskTracker::new(),
         finished,
+        returned: AtomicUsize::new(0),
         draining: CancellationToken::new(),
         abandoned: CancellationToken::new(),
     };
@@ -286,13 +288,14 @@ impl Supervisor {
             }
         };
         tokio::join!(claiming, self.maintenance.stop());
-        let returned = shutdown::drain(&engine, wishes).await;
+        shutdown::drain(&engine, wishes).await;
         let left_to_rescue = shutdown::settle(&engine).await;
         self.finalizer_stop.cancel();
         if failed != Some("finalizer") {
             let _ = self.finalizer.await;
         }
         self.heartbeat.stop().await;
+        let returned = engine.returned.load(Ordering::Acquire);
         let goodbye = tokio::time::timeout(GOODBYE_MAX, workers::unregister(&engine.pool, engine.worker)).await;
         if !matches!(goodbye, Ok(Ok(_))) {
             tracing::warn!("this process could not be taken off the list of workers: it will be forgotten in time");

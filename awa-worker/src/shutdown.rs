@@ -94,21 +94,19 @@ impl Ended {
     }
 }
 
-/// Steps 2 to 4: lets handlers finish, asks them to stop, returns their jobs. Returns how many were returned.
-pub(crate) async fn drain(engine: &Arc<Engine>, wishes: &mut watch::Receiver<Wish>) -> usize {
+/// Steps 2 to 4: lets handlers finish, asks them to stop, returns their jobs.
+pub(crate) async fn drain(engine: &Arc<Engine>, wishes: &mut watch::Receiver<Wish>) {
     engine.handlers.close();
     if finished_before_deadline(engine, wishes).await {
-        return 0;
+        return;
     }
     for attempt in engine.attempts.all() {
         attempt.cancel(CancelReason::Shutdown);
     }
     let _ = timeout_at(Instant::now() + engine.config.cancel_grace, engine.handlers.wait()).await;
-    let mut returned = 0;
     for attempt in engine.attempts.all() {
-        returned += usize::from(engine.give_back(attempt, None));
+        engine.give_back(attempt, None);
     }
-    returned
 }
 
 /// Waits for handlers and outcomes while the deadline, which may be moved forward meanwhile, lets it.

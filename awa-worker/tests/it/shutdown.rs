@@ -87,7 +87,7 @@ async fn jobs_that_stop_when_asked_go_back_without_costing_an_attempt() {
     let running = client.start().await.unwrap();
     let id = rig.enqueue(probe("a")).await;
     soon("start", told.recv()).await.unwrap();
-    soon("end", running.shutdown(Shutdown::Now)).await.unwrap();
+    assert_eq!(soon("end", running.shutdown(Shutdown::Now)).await.unwrap().returned, 1);
     let row = rig.row(id).await;
     assert_eq!((row.state.as_str(), row.attempt, &row.errors), ("available", 0, &None));
     assert_eq!(row.progress.unwrap()["metadata"]["reached"], json!(7));
