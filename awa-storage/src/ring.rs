@@ -99,7 +99,7 @@ pub async fn recycle(pool: &PgPool, oldest: i64, settled: i64, move_max: u32) ->
         "recycled" => Ok(Recycled::Done),
         "moved" => Ok(Recycled::Moved(u64::try_from(row.moved).unwrap_or(0))),
         "locked" => Ok(Recycled::Locked),
-        "waiting" => Ok(Recycled::Waiting { reason: row.stuck_reason.unwrap_or_default() }),
+        "waiting" => Ok(Recycled::Waiting { reason: row.reason.unwrap_or_default() }),
         "raced" => Ok(Recycled::Raced),
         other => Err(unreadable("awa.recycle", other)),
     }

@@ -2,8 +2,8 @@
 --   p_oldest    the generation that the caller found oldest
 --   p_settled   a settled mark: every row numbered up to it is visible, or never will be
 --   p_move_max  a few rows in the way are moved on (awa.move_rows); more than this are left to drain
--- outcome: recycled; moved (ask again); locked (somebody uses the table: ask again, later); waiting, with the reason in
--- awa.ring.stuck_reason; raced (somebody else was faster).
+-- outcome: recycled; moved (ask again); locked (somebody uses the table: ask again, later); waiting, for a reason, which is
+-- in awa.ring.stuck_reason too; raced (somebody else was faster).
 -- Without a lock the whole segment is read; under EXCLUSIVE, which lets readers go on, only what is newer than the mark.
 -- That is enough: rows up to the mark were visible to the reading, and a completed row does not change. The keys of expired
 -- rows are released before the lock, in key order.
@@ -14,7 +14,8 @@ create or replace function awa.recycle(
     p_settled bigint,
     p_move_max integer,
     out outcome text,
-    out moved bigint
+    out moved bigint,
+    out reason text
 )
     language plpgsql
     set search_path = pg_catalog
@@ -28,7 +29,6 @@ declare
     ended_by timestamptz;
     longer   text[];
     kept     record;
-    reason   text;
 begin
     moved := 0;
     select found.* into ring from awa.ring as found;
