@@ -1,15 +1,24 @@
 //! What the statements promise, each claim on a database of its own.
 
 mod attempt;
+mod audit;
 mod claim;
+mod claims;
 mod enqueue;
 mod guards;
+mod leader;
 mod notify;
 mod plans;
 mod producers;
 mod producing;
+mod promote;
+mod prune;
+mod rescue;
+mod ring;
+mod scene;
 mod schema;
 mod settle;
 mod support;
 mod testing;
 mod unique;
+mod workers;

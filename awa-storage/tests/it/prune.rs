@@ -1,0 +1,82 @@
+//! Retention of parked rows: each state and queue by its own rule, past whatever is kept.
+
+use awa_model::JobState;
+use awa_storage::{
+    prune::{PruneCursor, prune_parked},
+    testing::TestDatabase,
+};
+use sqlx::PgPool;
+
+use crate::scene::{begin, count, run, states};
+
+async fn parked(pool: &PgPool, state: &str, queue: &str, ago: &str, number: usize) {
+    let statement = format!(
+        "insert into awa.jobs_hot_parked (kind, queue, state, finalized_at)
+         select 'noop', '{queue}', '{state}', now() - interval '{ago}' from generate_series(1, {number})"
+    );
+    run(pool, &statement).await;
+}
+
+/// Prunes one state until nothing more is due, and returns how many rows went.
+async fn prune(pool: &PgPool, state: JobState, batch: u32) -> usize {
+    let (mut from, mut pruned) = (PruneCursor::default(), 0);
+    loop {
+        let step = prune_parked(pool, state, from, batch).await.expect("a batch");
+        assert!(step.pruned <= batch as usize);
+        pruned += step.pruned;
+        let Some(next) = step.next else { return pruned };
+        from = next;
+    }
+}
+
+/// RETAIN-02.
+#[tokio::test]
+async fn each_state_goes_by_its_own_rule() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    run(&pool, "update awa.ring set completed_retention = '1 minute', failed_retention = '72 hours', cancelled_retention = '1 hour'").await;
+    for state in ["completed", "failed", "cancelled"] {
+        for ago in ["59 seconds", "61 seconds", "61 minutes", "73 hours"] {
+            parked(&pool, state, "default", ago, 1).await;
+        }
+    }
+    run(&pool, "insert into awa.jobs_hot_parked (kind, state) values ('noop', 'waiting_external')").await;
+    assert_eq!(prune(&pool, JobState::Completed, 100).await, 3);
+    assert_eq!(prune(&pool, JobState::Cancelled, 100).await, 2);
+    assert_eq!(prune(&pool, JobState::Failed, 100).await, 1);
+    assert_eq!(prune(&pool, JobState::WaitingExternal, 100).await, 0);
+    assert_eq!(states(&pool).await, "waiting_external 1, completed 1, failed 3, cancelled 2");
+}
+
+#[tokio::test]
+async fn a_queue_that_keeps_its_rows_hides_no_others() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    run(&pool, "insert into awa.queues (name, failed_retention) values ('kept', '1000000 years'), ('short', '1 hour')")
+        .await;
+    parked(&pool, "failed", "kept", "20 days", 300).await;
+    parked(&pool, "failed", "default", "10 days", 50).await;
+    parked(&pool, "failed", "short", "2 hours", 20).await;
+    parked(&pool, "failed", "default", "1 hour", 10).await;
+    assert_eq!(prune(&pool, JobState::Failed, 7).await, 70);
+    assert_eq!(states(&pool).await, "failed 310");
+}
+
+#[tokio::test]
+async fn a_claim_goes_with_its_row_and_a_locked_row_is_passed_by() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    run(
+        &pool,
+        "insert into awa.jobs_hot_parked (kind, state, finalized_at, unique_key, unique_states)
+         select 'noop', 'failed', '2020-01-01', decode(md5(place::text), 'hex'), 255 from generate_series(1, 5) as place",
+    )
+    .await;
+    let mut operator = begin(&database).await;
+    run(&mut operator, "select 1 from awa.jobs_hot_parked where id = 3 for update").await;
+    assert_eq!(prune(&pool, JobState::Failed, 100).await, 4);
+    assert_eq!(count(&pool, "select job_id from awa.job_unique_claims").await, 3);
+    run(&mut operator, "rollback").await;
+    assert_eq!(prune(&pool, JobState::Failed, 100).await, 1);
+    assert_eq!(count(&pool, "select count(*) from awa.job_unique_claims").await, 0);
+}
