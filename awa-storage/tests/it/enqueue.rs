@@ -89,7 +89,7 @@ async fn every_option_is_stored_in_either_plane_by_either_function() {
             let database = TestDatabase::new().await;
             let pool = database.pool();
             let id = if many {
-                new(enqueue_many(&pool, &[job.clone()]).await.expect("enqueued")[0])
+                new(enqueue_many(&pool, std::slice::from_ref(&job)).await.expect("enqueued")[0])
             } else {
                 new(enqueue(&pool, &job).await.expect("enqueued"))
             };

@@ -334,7 +334,7 @@ async fn every_enqueue_is_answered_while_jobs_of_the_same_keys_end() {
     for finisher in finishers {
         finisher.await.expect("no panic");
     }
-    let (added, pointed_at) = (added.lock().expect("no panic"), pointed_at.lock().expect("no panic"));
+    let (added, pointed_at) = (ids(&added), ids(&pointed_at));
     assert!(pointed_at.is_subset(&added), "a duplicate names a job that was added");
     let finished: i64 = sqlx::query_scalar("select count(*) from awa.jobs_hot where state = 'completed'")
         .fetch_one(&pool)
@@ -342,6 +342,10 @@ async fn every_enqueue_is_answered_while_jobs_of_the_same_keys_end() {
         .expect("the server answers");
     assert_eq!(usize::try_from(finished), Ok(added.len()), "each job that was added ran, the last of each key too");
     assert_eq!(count(&pool, "awa.job_unique_claims").await, 0);
+}
+
+fn ids(book: &Mutex<HashSet<JobId>>) -> HashSet<JobId> {
+    book.lock().expect("no panic").clone()
 }
 
 /// Runs whatever is available, in two statements a batch as a worker does, until told that nothing more comes.
