@@ -13,9 +13,9 @@ comment on table awa.job_unique_claims is 'Who holds a unique key. Written by tr
 create index job_unique_claims_job on awa.job_unique_claims (job_id);
 
 -- One bit a state, in the order of the enum: scheduled is bit 0, cancelled bit 7.
+-- Without a setting of search_path, which would keep it from being inlined: the body is bound when it is created.
 create function awa.state_bit(state awa.job_state) returns smallint
     language sql immutable parallel safe
-    set search_path = pg_catalog
 return (case state
     when 'scheduled' then 1
     when 'available' then 2

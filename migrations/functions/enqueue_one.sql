@@ -46,9 +46,15 @@ begin
     if p_unique_key is not null
         and (p_unique_states & awa.state_bit(case when is_due then 'available'::awa.job_state else 'scheduled' end)) <> 0
     then
-        holder := (awa.take_unique_keys(array[p_unique_key], array[job_id]))[1];
-        if holder <> job_id then
-            return -holder;
+        -- Most keys are free: the loop that knows all the answers is entered only where this first try fails.
+        insert into awa.job_unique_claims (unique_key, job_id)
+        values (p_unique_key, job_id)
+            on conflict (unique_key) do nothing;
+        if not found then
+            holder := (awa.take_unique_keys(array[p_unique_key], array[job_id]))[1];
+            if holder <> job_id then
+                return -holder;
+            end if;
         end if;
     end if;
     if not is_due then
