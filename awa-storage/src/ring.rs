@@ -9,7 +9,10 @@
 //! *Invariant I7:* a truncated segment held no row that was not completed and past retention. *I14:* every running attempt
 //! is listed throughout.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -142,7 +145,13 @@ impl SettledMark {
         self.horizon.observe(&seen, Instant::now());
         let aside = self.horizon.set_aside();
         if !aside.is_empty() {
-            self.horizon.raise_idle(crate::claim::idle_writers(pool, &aside).await?);
+            let touching: HashSet<i64> = sqlx::query_file!("queries/ring/touching.sql", &aside)
+                .fetch_all(pool)
+                .await?
+                .into_iter()
+                .map(|row| row.xid)
+                .collect();
+            self.horizon.keep_only_touching(&touching);
         }
         Ok(())
     }

@@ -18,7 +18,6 @@
 //! heartbeat thread. They share one `Engine` and know each other by what they hand on: claimed jobs, outcomes.
 
 mod attempts;
-mod bounded;
 mod client;
 mod config;
 mod context;

@@ -1,5 +1,3 @@
-//! The rules between settings, each broken once.
-
 use super::*;
 
 #[test]

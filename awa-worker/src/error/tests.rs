@@ -1,5 +1,3 @@
-//! What is recorded of an error, however it behaves.
-
 use super::*;
 
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,3 @@
-//! What becomes of the outputs of handlers.
-
 use super::*;
 
 #[test]

@@ -1,5 +1,3 @@
-//! Panics that are caught, wherever they come from.
-
 use super::*;
 
 fn caught(body: impl FnOnce() + UnwindSafe) -> String {
