@@ -316,6 +316,8 @@ create function awa.hand_back_each(p_segments smallint[], p_ids bigint[], p_leas
 
 create function awa.horizon(p_known bigint, OUT open bigint[], OUT s bigint, OUT x bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint) returns record;
 
+create function awa.idle_writers(p_xids bigint[]) returns SETOF bigint;
+
 create function awa.is_passing(p_sqlstate text) returns boolean immutable;
 
 create function awa.job_columns(VARIADIC changed text[]) returns text stable;
@@ -346,7 +348,7 @@ create function awa.prune_parked(p_state awa.job_state, p_after_finalized timest
 
 create function awa.pulse(p_worker uuid, p_beat boolean, OUT s bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint, OUT registered boolean) returns record;
 
-create function awa.recycle(p_oldest bigint, p_settled bigint, p_move_max integer, OUT outcome text, OUT moved bigint) returns record;
+create function awa.recycle(p_oldest bigint, p_settled bigint, p_move_max integer, OUT outcome text, OUT moved bigint, OUT reason text) returns record;
 
 create function awa.refuse_deferred(p_tuple tid, p_state awa.job_state, p_reason text) returns boolean;
 
@@ -385,8 +387,6 @@ create function awa.switch_claims(p_bytes bigint, p_seconds double precision) re
 create function awa.take(p_segments smallint[], p_ids bigint[], p_leases bigint[]) returns SETOF awa.jobs_hot;
 
 create function awa.take_unique_keys(p_keys bytea[], p_ids bigint[]) returns bigint[];
-
-create function awa.touching(p_xids bigint[]) returns SETOF bigint;
 
 create function awa.truncate_oldest(p_oldest bigint, p_settled bigint, p_ended_by timestamp with time zone, p_longer text[], OUT outcome text, OUT reason text) returns record;
 

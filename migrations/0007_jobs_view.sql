@@ -9,9 +9,10 @@ select job.id, job.kind, job.queue, job.state, job.priority, job.attempt, job.ma
        job.unique_states, job.progress, job.result, job.errors, job.errors_dropped, job.trace_context
   from awa.jobs_hot as job
  where job.state <> 'completed'
-    or job.finalized_at > now() - coalesce(
+    -- For ever may be longer than the calendar.
+    or job.finalized_at > now() - least(interval '1000 years', coalesce(
            (select setting.completed_retention from awa.queues as setting where setting.name = job.queue),
-           (select ring.completed_retention from awa.ring as ring))
+           (select ring.completed_retention from awa.ring as ring)))
 union all
 select job.id, job.kind, job.queue, job.state, job.priority, job.attempt, job.max_attempts, job.run_lease,
        job.run_at, job.created_at, job.attempted_at, job.heartbeat_at, job.deadline_at, job.finalized_at,

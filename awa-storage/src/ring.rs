@@ -9,10 +9,7 @@
 //! *Invariant I7:* a truncated segment held no row that was not completed and past retention. *I14:* every running attempt
 //! is listed throughout.
 
-use std::{
-    collections::HashSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -145,13 +142,7 @@ impl SettledMark {
         self.horizon.observe(&seen, Instant::now());
         let aside = self.horizon.set_aside();
         if !aside.is_empty() {
-            let touching: HashSet<i64> = sqlx::query_file!("queries/ring/touching.sql", &aside)
-                .fetch_all(pool)
-                .await?
-                .into_iter()
-                .map(|row| row.xid)
-                .collect();
-            self.horizon.keep_only_touching(&touching);
+            self.horizon.raise_idle(crate::claim::idle_writers(pool, &aside).await?);
         }
         Ok(())
     }

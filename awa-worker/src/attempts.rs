@@ -141,7 +141,8 @@ impl Attempt {
 
     /// The lease is gone: stop the handler, and take no answer from it.
     fn lose(&self) {
-        drop(self.take_lease());
+        // Gone, so that nobody answers with it.
+        let _: Option<Lease> = self.take_lease();
         self.cancel(CancelReason::LeaseLost);
     }
 }

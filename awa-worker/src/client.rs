@@ -35,7 +35,6 @@ pub(crate) struct Shared {
 
 impl Client {
     /// Starts putting a client together.
-    #[must_use]
     pub fn builder(pool: PgPool) -> ClientBuilder {
         ClientBuilder { pool, config: Config::default(), queues: Vec::new(), registry: Registry::default() }
     }

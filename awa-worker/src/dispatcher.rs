@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::select;
 
+use crate::bounded::bounded;
 use crate::engine::Engine;
 use crate::flow::Pace;
 use crate::idle::Sleeper;
@@ -62,13 +63,14 @@ impl Dispatcher {
         }
         let asked: usize = wants.iter().map(|(_, wanted)| wanted).sum();
         let started = Instant::now();
-        match self.engine.cursors.claim(&self.engine.pool, &wants).await {
+        match bounded(self.engine.cursors.claim(&self.engine.pool, &wants)).await {
             Ok(claimed) => {
                 self.failed = 0;
                 let got = claimed.len();
                 if got > 0 {
                     self.engine.flow.look();
                     self.engine.launch(claimed);
+                    self.sleeper.rise().await;
                 }
                 self.rest(got, asked, started.elapsed()).await;
             }

@@ -29,9 +29,9 @@ pub(crate) async fn execute(engine: Arc<Engine>, attempt: Arc<Attempt>, args: St
     let span = telemetry::attempt_span(&attempt);
     let run = Run { engine, attempt, slot: Arc::new(slot) };
     if span.is_disabled() {
-        run.to_the_end(args).await;
+        run.finish_with(args).await;
     } else {
-        run.to_the_end(args).instrument(span).await;
+        run.finish_with(args).instrument(span).await;
     }
 }
 
@@ -46,7 +46,7 @@ struct Run {
 type Returned = Result<Result<RawOutcome, JobError>, Panic>;
 
 impl Run {
-    async fn to_the_end(self, args: String) {
+    async fn finish_with(self, args: String) {
         let engine = Arc::clone(&self.engine);
         let Some(registered) = engine.registry.get(&self.attempt.facts.kind) else {
             // Claims ask for registered kinds only; giving the job back is right all the same.
@@ -114,7 +114,7 @@ impl Run {
         };
         // The error is dropped in there, and its Drop is user code too.
         let ending = panics::catch(AssertUnwindSafe(|| ending(answer, &circumstances)));
-        self.hand_over(lease, ending.unwrap_or_else(Ending::of_panic));
+        self.hand_over(lease, ending.unwrap_or_else(|panic| Ending::of_panic(&panic)));
     }
 
     fn hand_over(&self, lease: Lease, ending: Ending) {

@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempts::{Attempt, Attempts};
+use crate::bounded::bounded;
 use crate::engine::Engine;
 use crate::jitter;
 use crate::slots::Slot;
@@ -243,7 +244,7 @@ async fn send_until_answered<R: Row>(engine: &Engine, rows: &[R]) -> Sent {
     let mut contended = 0;
     let mut pause = PAUSES.0;
     loop {
-        let error = match R::send(&engine.pool, rows).await {
+        let error = match bounded(R::send(&engine.pool, rows)).await {
             Ok(answers) => return Sent::Answered(answers),
             Err(error) => error,
         };
@@ -270,7 +271,7 @@ async fn insist<R: Row>(engine: Arc<Engine>, one: Piece<R>, mut error: Error) {
             () = engine.abandoned.cancelled() => break,
         }
         pause = (pause * 2).min(PAUSES.1);
-        match R::send(&engine.pool, &one.rows).await {
+        match bounded(R::send(&engine.pool, &one.rows)).await {
             Ok(answers) => return note(&engine, one.owed, answers),
             Err(latest) => error = latest,
         }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attempts::Attempt;
 use crate::engine::Engine;
-use crate::progress_buffer::Snapshot;
+use crate::progress_buffer::{ProgressBuffer, Snapshot};
 
 /// The thread looks this many times an interval for attempts that are due: a failed beat is soon tried again.
 const LOOKS_PER_INTERVAL: u32 = 4;
@@ -123,7 +123,7 @@ impl Heart {
         let mut reporting = Vec::new();
         let mut snapshots = Vec::new();
         for attempt in due {
-            match attempt.reported().and_then(|buffer| buffer.snapshot()) {
+            match attempt.reported().and_then(ProgressBuffer::snapshot) {
                 Some(snapshot) => {
                     reporting.push(attempt);
                     snapshots.push(snapshot);

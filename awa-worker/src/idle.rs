@@ -12,6 +12,7 @@ use awa_model::QueueName;
 use awa_storage::notify::Listener;
 use tokio::select;
 
+use crate::bounded::bounded;
 use crate::engine::Engine;
 use crate::flow::Pace;
 use crate::jitter;
@@ -33,23 +34,31 @@ pub(crate) struct Sleeper {
     queues: Vec<QueueName>,
     /// `None` where LISTEN is switched off or cannot be had: then polling has to do.
     listener: Option<Listener>,
+    /// Whether gates may be held.
+    asked: bool,
 }
 
 impl Sleeper {
     pub(crate) fn new(queues: Vec<QueueName>, listener: Option<Listener>) -> Self {
-        Self { queues, listener }
+        Self { queues, listener, asked: false }
     }
 
     /// Sleeps until there may be work, or the worker drains. Returns whether something was inserted or announced.
-    pub(crate) async fn sleep(&self, engine: &Engine) -> bool {
+    pub(crate) async fn sleep(&mut self, engine: &Engine) -> bool {
         let mut night = Night { engine, polls: 0, ungated: 0, gated: false };
-        let woken = night.pass(self).await;
-        if let Some(listener) = &self.listener
+        night.pass(self).await
+    }
+
+    /// Gives the gates back, if they are held: the worker is busy, and producers need not send anything.
+    ///
+    /// Called after the claim that found work, not before it, to lose no time. Until then a wake-up too many may come.
+    pub(crate) async fn rise(&mut self) {
+        if std::mem::take(&mut self.asked)
+            && let Some(listener) = &self.listener
             && let Err(error) = listener.release_gates(&self.queues).await
         {
             tracing::debug!(%error, "the gates are gone with their connection");
         }
-        woken
     }
 
     /// Closes the LISTEN connection.
@@ -59,7 +68,8 @@ impl Sleeper {
         }
     }
 
-    async fn try_gates(&self) -> bool {
+    async fn try_gates(&mut self) -> bool {
+        self.asked = true;
         let Some(listener) = &self.listener else { return true };
         match listener.try_gates(&self.queues).await {
             Ok(all) => all,
@@ -89,9 +99,9 @@ struct Night<'a> {
 }
 
 impl Night<'_> {
-    async fn pass(&mut self, sleeper: &Sleeper) -> bool {
+    async fn pass(&mut self, sleeper: &mut Sleeper) -> bool {
         loop {
-            if !self.gated || self.polls % POLLS_PER_GATE == 0 {
+            if !self.gated || self.polls.is_multiple_of(POLLS_PER_GATE) {
                 self.gated = sleeper.try_gates().await;
             }
             if let Some(woken) = self.poll().await {
@@ -124,7 +134,7 @@ impl Night<'_> {
         if self.engine.draining.is_cancelled() {
             return Some(false);
         }
-        match self.engine.cursors.pulse(&self.engine.pool, false).await {
+        match bounded(self.engine.cursors.pulse(&self.engine.pool, false)).await {
             Ok(pulse) if pulse.moved => Some(self.wake()),
             // What is left to look at resolves without an insert: claim once, then sleep on.
             Ok(_) if self.engine.flow.pace() != Pace::Quiet && self.polls > 0 => Some(false),

@@ -18,6 +18,7 @@
 //! heartbeat thread. They share one `Engine` and know each other by what they hand on: claimed jobs, outcomes.
 
 mod attempts;
+mod bounded;
 mod client;
 mod config;
 mod context;

@@ -34,8 +34,8 @@ impl Ending {
     }
 
     /// Deciding itself panicked, in user code that it had to run.
-    pub(crate) fn of_panic(panic: Panic) -> Self {
-        Self::Settled(Verdict::Retry { after: None, error: error_text(&panic) })
+    pub(crate) fn of_panic(panic: &Panic) -> Self {
+        Self::Settled(Verdict::Retry { after: None, error: error_text(panic) })
     }
 }
 

@@ -5,7 +5,8 @@
 --   p_errors                      why, one text each
 -- A row whose key another job holds ends cancelled, as a duplicate. A row that cannot be stored ends
 -- failed. Where even that fails, and where the cause may pass, it stays as it is, with state null in the answer.
--- Locks: as awa.hand_back; a row that must take a key waits for it as long as the caller's lock_timeout allows.
+-- Locks: as awa.hand_back; a row that must take a key waits for it as long as the caller's lock_timeout allows, and once one
+-- has waited in vain, the others do so no longer. The caller limits lock_timeout for itself, which ends this with it.
 create or replace function awa.hand_back_each(
     p_segments smallint[],
     p_ids bigint[],
@@ -53,7 +54,10 @@ begin
                                  p_errors[place:place], null, false) as handed;
         exception when others then
             get stacked diagnostics code = returned_sqlstate, message = message_text;
-            if not awa.is_passing(code) then
+            if awa.is_passing(code) then
+                -- Whoever is in the way may be in the way of many: the rest of this pass does not wait for him.
+                perform set_config('lock_timeout', '1ms', true);
+            else
                 begin
                     select handed.state into ended
                       from awa.hand_back(p_segments[place:place], p_ids[place:place], p_leases[place:place],

@@ -24,7 +24,7 @@ const LATE_LOOK_ROWS_MAX: i32 = 2_000;
 const LOOKS_MAX: usize = 8;
 const LATE_LOOKS_TIME_MAX: Duration = Duration::from_millis(10);
 /// How often pg_locks is asked which of the set-aside transactions write jobs.
-const TOUCHING_INTERVAL: Duration = Duration::from_secs(1);
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// A claim after a short answer starts at the exact cursor, at most this often and this often times its own duration.
 const EARLY_INTERVAL: Duration = Duration::from_millis(10);
 const EARLY_SHARE: u32 = 4;
@@ -45,7 +45,7 @@ struct State {
     incarnation: Option<Uuid>,
     /// The last number that the sequence was seen at.
     seen_seq: i64,
-    last_touching: Option<Instant>,
+    last_asked: Option<Instant>,
     last_claim_short: bool,
     next_early: Option<Instant>,
     persisted: Vec<i64>,
@@ -140,7 +140,7 @@ impl Cursors {
     /// Observes the horizon and looks at what has been settled since. Call every 25 ms while work flows.
     pub async fn tick(&self, pool: &PgPool) -> Result<Tick, Error> {
         let moved = self.observe(pool).await?;
-        self.ask_who_writes(pool).await?;
+        self.ask_who_is_idle(pool).await?;
         self.look(pool).await?;
         self.recheck_found(pool).await?;
         let state = self.lock();
@@ -285,23 +285,18 @@ impl Cursors {
         Ok(())
     }
 
-    async fn ask_who_writes(&self, pool: &PgPool) -> Result<(), Error> {
+    async fn ask_who_is_idle(&self, pool: &PgPool) -> Result<(), Error> {
         let aside = {
             let mut state = self.lock();
             let aside = state.horizon.set_aside();
-            if aside.is_empty() || state.last_touching.is_some_and(|last| last.elapsed() < TOUCHING_INTERVAL) {
+            if aside.is_empty() || state.last_asked.is_some_and(|last| last.elapsed() < IDLE_INTERVAL) {
                 return Ok(());
             }
-            state.last_touching = Some(Instant::now());
+            state.last_asked = Some(Instant::now());
             aside
         };
-        let rows = sqlx::query_file!("queries/claim/touching.sql", &aside).fetch_all(pool).await?;
-        let touching: HashSet<i64> = rows.into_iter().map(|row| row.xid).collect();
-        // Those set aside since the question was asked have not been asked about.
-        let touching =
-            touching.into_iter().chain(self.lock().horizon.set_aside().into_iter().filter(|xid| !aside.contains(xid)));
-        let touching = touching.collect();
-        self.lock().horizon.keep_only_touching(&touching);
+        let idle = idle_writers(pool, &aside).await?;
+        self.lock().horizon.raise_idle(idle);
         Ok(())
     }
 
@@ -432,7 +427,7 @@ impl State {
             horizon: Horizon::starting_at(lowest),
             incarnation: None,
             seen_seq: lowest,
-            last_touching: None,
+            last_asked: None,
             last_claim_short: false,
             next_early: None,
             persisted: marks.to_vec(),
@@ -442,6 +437,12 @@ impl State {
     fn saw(&mut self, seq: i64) -> bool {
         std::mem::replace(&mut self.seen_seq, seq) != seq
     }
+}
+
+/// Which of the transactions are open and have drawn no number yet.
+pub(crate) async fn idle_writers(pool: &PgPool, xids: &[i64]) -> Result<HashSet<i64>, Error> {
+    let rows = sqlx::query_file!("queries/claim/idle_writers.sql", xids).fetch_all(pool).await?;
+    Ok(rows.into_iter().map(|row| row.xid).collect())
 }
 
 /// The parameters of one claim.

@@ -7,7 +7,7 @@
 //! One transaction that stays open must not hold the horizon back: after a moment's patience it is *set aside* with the
 //! horizon as it stands, and the horizon goes on without it. Its rows are numbered above that horizon, because every mark
 //! popped so far was popped while it was not open below the mark's X. When it ends, the stretch from there is looked at once
-//! more. One that holds no lock on a job table has drawn nothing yet, so its stretch may start at today's horizon.
+//! more. One that is open and holds no lock on a job table has drawn nothing yet, so its stretch may start at today's horizon.
 //!
 //! Marks are never persisted: transaction ids start anew after a restore.
 //! Proof and measurements: docs/adr/0002.
@@ -34,6 +34,7 @@ pub struct Horizon {
     marks: VecDeque<Mark>,
     aside: BTreeMap<i64, i64>,
     first_seen_open: HashMap<i64, Instant>,
+    idle_before: HashSet<i64>,
 }
 
 /// One answer of `awa.horizon`: its three parts were read in this order.
@@ -101,14 +102,19 @@ impl Horizon {
         late_from
     }
 
-    /// Takes note of which set-aside transactions hold a lock on a job table. The others have drawn nothing yet: whatever
-    /// they will draw is above today's horizon.
-    pub fn keep_only_touching(&mut self, touching: &HashSet<i64>) {
+    /// Takes note of which set-aside transactions are open and hold no lock on a job table: they have drawn nothing yet, and
+    /// whatever they will draw is above today's horizon. One that has ended is not among them, and must not be: it may have
+    /// drawn and committed since it was last observed.
+    ///
+    /// A transaction counts as idle when two questions in a row have said so: while it is being prepared its locks change
+    /// hands one by one, and a single reading may see only half of them.
+    pub fn raise_idle(&mut self, idle: HashSet<i64>) {
         for (xid, low) in &mut self.aside {
-            if !touching.contains(xid) {
+            if idle.contains(xid) && self.idle_before.contains(xid) {
                 *low = (*low).max(self.settled);
             }
         }
+        self.idle_before = idle;
     }
 
     fn take_ended(&mut self, open: &HashSet<i64>) -> Option<i64> {

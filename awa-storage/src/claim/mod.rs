@@ -13,6 +13,7 @@ mod cursors;
 mod horizon;
 mod lanes;
 
+pub(crate) use self::cursors::idle_writers;
 pub use self::{
     claimed::Claimed,
     cursors::{Cursors, Pulse, Tick},

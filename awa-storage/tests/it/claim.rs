@@ -155,6 +155,30 @@ async fn an_idle_writer_does_not_hold_the_mark_of_a_lane() {
     drop(writer);
 }
 
+/// What the horizon asks about set-aside transactions: open without a row, open with one, prepared with one, ended.
+#[tokio::test]
+async fn only_an_open_writer_without_a_job_is_idle() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let (mut idle, mut ended) = (open_writer(&database).await, open_writer(&database).await);
+    let (mut writing, mut prepared) = (open_writer(&database).await, open_writer(&database).await);
+    let mut xids = Vec::new();
+    for connection in [&mut idle, &mut ended, &mut writing, &mut prepared] {
+        let xid: String =
+            sqlx::query_scalar("select pg_current_xact_id()::text").fetch_one(connection).await.expect("an id");
+        xids.push(xid.parse::<i64>().expect("a number"));
+    }
+    for connection in [&mut ended, &mut writing, &mut prepared] {
+        insert(connection, 0, 1).await;
+    }
+    execute(&mut ended, "commit").await;
+    execute(&mut prepared, "prepare transaction 'idle or not'").await;
+    let answer: Vec<i64> =
+        sqlx::query_scalar("select * from awa.idle_writers($1)").bind(&xids).fetch_all(&pool).await.expect("an answer");
+    assert_eq!(answer, xids[..1]);
+    execute(&mut prepared, "rollback prepared 'idle or not'").await;
+}
+
 #[tokio::test]
 async fn a_prepared_transaction_is_found_when_it_is_committed() {
     let database = TestDatabase::new().await;

@@ -252,6 +252,26 @@ async fn a_job_whose_key_is_taken_ends_cancelled_and_the_others_are_rescued() {
     assert_eq!(text(&pool, holder).await, "available");
 }
 
+#[tokio::test]
+async fn keys_that_an_open_transaction_holds_delay_their_own_jobs_alone() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let waiting = "insert into awa.jobs_hot (kind, unique_key, unique_states)
+                   select 'unique', decode(md5(place::text), 'hex'), 2 | 16 from generate_series(1, 5) as place";
+    run(&pool, waiting).await;
+    let worker = registered(&pool).await;
+    claim(&pool, worker, "unique", 5).await;
+    running(&pool, "noop", 20).await;
+    run(&pool, "delete from awa.workers").await;
+    let mut open = begin(&database).await;
+    run(&mut open, waiting).await;
+    let rescued = rescue_all(&pool).await;
+    assert_eq!((rescued.jobs.len(), rescued.stuck.len()), (20, 5));
+    run(&mut open, "rollback").await;
+    assert_eq!(rescue_all(&pool).await.jobs.len(), 5);
+    assert_eq!(states(&pool).await, "retryable 25");
+}
+
 /// LOST-02.
 #[tokio::test]
 async fn after_a_sweep_that_was_cut_off_the_next_one_rescues_all() {

@@ -1,3 +1,5 @@
+//! The rules between settings, each broken once.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! What is recorded of an error, however it behaves.
+
 use super::*;
 
 #[derive(Debug, thiserror::Error)]

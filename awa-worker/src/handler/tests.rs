@@ -1,3 +1,5 @@
+//! What becomes of the outputs of handlers.
+
 use super::*;
 
 #[test]

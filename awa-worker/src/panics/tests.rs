@@ -1,3 +1,5 @@
+//! Panics that are caught, wherever they come from.
+
 use super::*;
 
 fn caught(body: impl FnOnce() + UnwindSafe) -> String {

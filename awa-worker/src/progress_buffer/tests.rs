@@ -1,3 +1,5 @@
+//! The buffer against a model of three lines: every short run, and many long ones.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -169,8 +171,8 @@ prop_state_machine! {
     fn long_runs_agree_with_the_model(sequential 1..200 => Machine);
 }
 
-fn buffer(seed: Option<Value>) -> Arc<ProgressBuffer> {
-    Arc::new(ProgressBuffer::new(seed.as_ref(), awa_model::limits::PROGRESS_BYTES_MAX))
+fn buffer(seed: Option<&Value>) -> Arc<ProgressBuffer> {
+    Arc::new(ProgressBuffer::new(seed, awa_model::limits::PROGRESS_BYTES_MAX))
 }
 
 fn percent(buffer: &Arc<ProgressBuffer>, percent: u8) {
@@ -200,7 +202,7 @@ fn a_dropped_snapshot_has_to_be_told_again() {
 
 #[test]
 fn the_progress_of_earlier_attempts_is_there_and_needs_no_telling() {
-    let buffer = buffer(Some(json!({ "percent": 40, "message": "half", "metadata": { "done": 7 } })));
+    let buffer = buffer(Some(&json!({ "percent": 40, "message": "half", "metadata": { "done": 7 } })));
     assert!(buffer.snapshot().is_none());
     assert!(buffer.unconfirmed().is_none());
     assert_eq!(buffer.read(|progress| progress.metadata().get("done").cloned()), Some(json!(7)));

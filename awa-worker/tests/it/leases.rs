@@ -116,19 +116,29 @@ async fn running_attempts_beat_and_are_not_rescued() {
 // PROC-02
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_that_block_every_thread_are_not_taken_for_dead() {
-    const BLOCKED: Duration = Duration::from_secs(2);
+    blocking_handlers_are_not_rescued(8).await;
+}
+
+#[tokio::test]
+async fn handlers_that_block_the_only_thread_are_not_taken_for_dead() {
+    blocking_handlers_are_not_rescued(3).await;
+}
+
+/// Handlers block their threads for twice as long as a silent attempt lives, while somebody else rescues.
+async fn blocking_handlers_are_not_rescued(jobs: usize) {
+    const SILENCE: Duration = Duration::from_secs(1);
     let rig = Rig::new().await;
     let handler = async |_: Probe| {
         let (_tell, told) = std::sync::mpsc::channel::<()>();
-        let _ = told.recv_timeout(BLOCKED);
+        let _ = told.recv_timeout(SILENCE * 2);
         Ok::<_, JobError>(Value::Null)
     };
     let client = rig.client().register(handler).build().unwrap();
     let mut ids = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..jobs {
         ids.push(rig.enqueue(probe("a")).await);
     }
-    // The rescuer lives elsewhere: this runtime has no thread to spare.
+    // The rescuer has a thread of its own: this runtime has none to spare.
     let options = rig.database.options();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let rescuer = std::thread::spawn(move || {
@@ -137,7 +147,7 @@ async fn handlers_that_block_every_thread_are_not_taken_for_dead() {
             let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
             let mut rescued = 0;
             while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-                rescued += rescue_all(&pool, Duration::from_secs(1)).await;
+                rescued += rescue_all(&pool, SILENCE).await;
             }
             pool.close().await;
             rescued

@@ -135,7 +135,7 @@ pub(crate) async fn soon<T>(what: &str, event: impl Future<Output = T>) -> T {
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut look: impl FnMut() -> F) {
     soon(what, async {
         while !look().await {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     })
     .await;

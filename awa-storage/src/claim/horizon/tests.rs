@@ -62,9 +62,24 @@ fn an_idle_writer_starts_at_todays_horizon() {
     let mut horizon = Horizon::starting_at(4);
     horizon.observe(&seen(&[98, 99], 10, Some(100)), start);
     horizon.observe(&seen(&[98, 99], 10, None), late);
-    horizon.keep_only_touching(&HashSet::from([99]));
-    assert_eq!(horizon.safe(), 4);
+    horizon.raise_idle(HashSet::from([98]));
+    assert_eq!(horizon.safe(), 4, "one reading is not enough");
+    horizon.raise_idle(HashSet::from([98]));
+    assert_eq!(horizon.safe(), 4, "99 writes");
     assert_eq!(horizon.observe(&seen(&[99], 10, None), late), Some(10));
+}
+
+/// It drew, and committed after it was last observed: that it holds no lock says nothing then.
+#[test]
+fn a_transaction_that_ended_since_it_was_observed_keeps_its_stretch() {
+    let start = Instant::now();
+    let late = start + PATIENCE * 2;
+    let mut horizon = Horizon::starting_at(4);
+    horizon.observe(&seen(&[99], 10, Some(100)), start);
+    horizon.observe(&seen(&[99], 10, None), late);
+    horizon.raise_idle(HashSet::new());
+    horizon.raise_idle(HashSet::new());
+    assert_eq!(horizon.observe(&seen(&[], 10, None), late), Some(4));
 }
 
 /// What one transaction of the model does next.

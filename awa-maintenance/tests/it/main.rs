@@ -1,0 +1,6 @@
+//! Maintenance as a whole: its duties on a real database, the election, and the loop that runs them.
+
+mod duties;
+mod leadership;
+mod maintainer;
+mod support;
