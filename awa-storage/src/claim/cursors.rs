@@ -134,7 +134,7 @@ impl Cursors {
         .fetch_all(pool)
         .await?;
         self.answered(&request, &rows, started);
-        rows.into_iter().map(ClaimedRow::into_claimed).collect()
+        Ok(rows.into_iter().filter_map(readable).collect())
     }
 
     /// Observes the horizon and looks at what has been settled since. Call every 25 ms while work flows.
@@ -416,6 +416,13 @@ impl Cursors {
         }
         Ok(())
     }
+}
+
+/// One row that cannot be read keeps nobody from running the others of its batch (I6).
+fn readable(row: ClaimedRow) -> Option<Claimed> {
+    let id = row.id;
+    let claimed = row.into_claimed();
+    claimed.inspect_err(|error| tracing::error!(job.id = id, %error, "a claimed row is left to rescue")).ok()
 }
 
 impl State {
