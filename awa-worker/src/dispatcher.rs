@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::select;
+use tracing::Instrument as _;
 
 use crate::bounded::bounded;
 use crate::engine::Engine;
 use crate::flow::Pace;
 use crate::idle::Sleeper;
-use crate::jitter;
+use crate::{jitter, telemetry};
 
 /// Pauses after claims that came back empty, in a row.
 const PAUSES: [Duration; 5] = [
@@ -63,7 +64,8 @@ impl Dispatcher {
         }
         let asked: usize = wants.iter().map(|(_, wanted)| wanted).sum();
         let started = Instant::now();
-        match bounded(self.engine.cursors.claim(&self.engine.pool, &wants)).await {
+        let claim = bounded(self.engine.cursors.claim(&self.engine.pool, &wants));
+        match claim.instrument(telemetry::claim_span(asked)).await {
             Ok(claimed) => {
                 self.failed = 0;
                 let got = claimed.len();

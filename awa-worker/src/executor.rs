@@ -21,7 +21,7 @@ use crate::handler::{Call, RawOutcome};
 use crate::panics::{self, CatchPanic, Panic};
 use crate::registry::Registered;
 use crate::slots::Slot;
-use crate::telemetry;
+use crate::telemetry::{self, JOB_ATTEMPT, JOB_ID, JOB_KIND, OUTCOME};
 use crate::verdict::{Answer, Circumstances, Ending, ending};
 
 /// Runs an attempt to its end and hands its outcome to the finalizer.
@@ -91,8 +91,8 @@ impl Run {
         }
         self.finish(Answer::TimedOut, Some(registered), timeout);
         tracing::warn!(
-            job.id = self.attempt.job_id().get(),
-            job.kind = %self.attempt.facts.kind,
+            { JOB_ID } = self.attempt.job_id().get(),
+            { JOB_KIND } = %self.attempt.facts.kind,
             "the handler goes on after its time: the job is tried again, its slot stays taken until the handler returns"
         );
         select! {
@@ -114,7 +114,31 @@ impl Run {
         };
         // The error is dropped in there, and its Drop is user code too.
         let ending = panics::catch(AssertUnwindSafe(|| ending(answer, &circumstances)));
-        self.hand_over(lease, ending.unwrap_or_else(|panic| Ending::of_panic(&panic)));
+        let ending = ending.unwrap_or_else(|panic| Ending::of_panic(&panic));
+        self.log(&ending);
+        self.hand_over(lease, ending);
+    }
+
+    fn log(&self, ending: &Ending) {
+        let (id, kind) = (self.attempt.job_id().get(), &self.attempt.facts.kind);
+        let attempt = self.attempt.facts.attempt;
+        match ending.error() {
+            Some(error) => tracing::warn!(
+                { JOB_ID } = id,
+                { JOB_KIND } = %kind,
+                { JOB_ATTEMPT } = attempt,
+                { OUTCOME } = ending.name(),
+                error,
+                "an attempt failed"
+            ),
+            None => tracing::debug!(
+                { JOB_ID } = id,
+                { JOB_KIND } = %kind,
+                { JOB_ATTEMPT } = attempt,
+                { OUTCOME } = ending.name(),
+                "an attempt ended"
+            ),
+        }
     }
 
     fn hand_over(&self, lease: Lease, ending: Ending) {
@@ -125,8 +149,8 @@ impl Run {
     /// The attempt was ended without its handler: what the handler says now has no effect.
     fn discard(&self, answer: Answer) {
         tracing::warn!(
-            job.id = self.attempt.job_id().get(),
-            job.kind = %self.attempt.facts.kind,
+            { JOB_ID } = self.attempt.job_id().get(),
+            { JOB_KIND } = %self.attempt.facts.kind,
             reason = ?self.attempt.cancel_reason(),
             "the handler returned after its attempt had ended: the result is discarded"
         );

@@ -22,13 +22,14 @@ use tokio::select;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::attempts::{Attempt, Attempts};
 use crate::bounded::bounded;
 use crate::engine::Engine;
-use crate::jitter;
 use crate::slots::Slot;
 use crate::verdict::Ending;
+use crate::{jitter, telemetry};
 
 /// Batches that are being written at once: one more than one, so that collecting never waits for the network.
 const WRITES_MAX: usize = 2;
@@ -122,7 +123,8 @@ pub(crate) async fn run(engine: Arc<Engine>, mut inbox: UnboundedReceiver<Finish
         }
         fill(&engine, &mut inbox, &mut batch).await;
         while writes.try_join_next().is_some() {}
-        writes.spawn(write_all(Arc::clone(&engine), batch));
+        let span = telemetry::finalize_span(batch.len());
+        writes.spawn(write_all(Arc::clone(&engine), batch).instrument(span));
     }
     inbox.close();
     let mut rest = Vec::new();

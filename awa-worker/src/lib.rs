@@ -72,6 +72,11 @@ pub use crate::schema::migrate;
 pub use crate::shutdown::{Shutdown, ShutdownReport};
 pub use crate::signal::shutdown_signal;
 
+/// The README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 /// What the code that `#[derive(JobArgs)]` writes refers to. No part of the public interface.
 #[doc(hidden)]
 pub mod __private {

@@ -100,13 +100,20 @@ pub(crate) async fn start(shared: &Arc<Shared>) -> Result<Running, Error> {
         return Err(Error::NothingToRun);
     }
     panics::install_hook();
+    // On a task of its own: a caller that gives up waiting leaves nothing half started. What the task then answers is
+    // dropped, which ends the worker in order.
+    let starting = tokio::spawn(start_parts(Arc::clone(shared)));
+    starting.await.unwrap_or(Err(Error::Stopped { part: "runtime" }))
+}
+
+async fn start_parts(shared: Arc<Shared>) -> Result<Running, Error> {
     let options = connect_options(&shared.pool);
     // One connection is the heartbeat's own.
     let pool = PgPoolOptions::new()
         .max_connections(shared.config.connections - 1)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .connect_lazy_with(options.clone());
-    let started = assemble(shared, &pool, options).await;
+    let started = assemble(&shared, &pool, options).await;
     if started.is_err() {
         pool.close().await;
     }

@@ -33,6 +33,26 @@ impl Ending {
         Self::Settled(Verdict::Release)
     }
 
+    /// What went wrong, if something did.
+    pub(crate) fn error(&self) -> Option<&str> {
+        match self {
+            Self::Settled(Verdict::Retry { error, .. } | Verdict::Fail { error }) => Some(error),
+            Self::Completed(_) | Self::Settled(_) => None,
+        }
+    }
+
+    /// A word for logs.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Completed(_) => "complete",
+            Self::Settled(Verdict::Retry { .. }) => "retry",
+            Self::Settled(Verdict::Snooze { .. }) => "snooze",
+            Self::Settled(Verdict::Fail { .. }) => "fail",
+            Self::Settled(Verdict::Cancel { .. }) => "cancel",
+            Self::Settled(_) => "release",
+        }
+    }
+
     /// Deciding itself panicked, in user code that it had to run.
     pub(crate) fn of_panic(panic: &Panic) -> Self {
         Self::Settled(Verdict::Retry { after: None, error: error_text(panic) })

@@ -154,6 +154,38 @@ async fn run_until_drains_when_told() {
     assert_eq!(rig.row(id).await.state, "completed");
 }
 
+// I11: dropped at whichever await, a start leaves no worker behind.
+#[tokio::test]
+async fn dropped_start_leaves_nothing_behind() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    gate.open();
+    let (client, _told) = waiting(&rig, &gate);
+    let mut polls = 0;
+    loop {
+        let mut start = Box::pin(client.start());
+        let mut started = None;
+        for _ in 0..polls {
+            started = futures_util::future::FutureExt::now_or_never(start.as_mut());
+            if started.is_some() {
+                break;
+            }
+            // Its statements go on while this one is waited for.
+            rig.count("select count(*) from awa.workers").await;
+        }
+        drop(start);
+        if let Some(running) = started {
+            drain(&running.unwrap()).await;
+            break;
+        }
+        polls += 1;
+    }
+    until("farewell of all", async || rig.count("select count(*) from awa.workers").await == 0).await;
+    let connections =
+        "select count(*) from pg_stat_activity where application_name like 'awa %' and datname = current_database()";
+    until("closed connections", async || rig.count(connections).await == 0).await;
+}
+
 // PROC-07
 #[tokio::test]
 async fn client_can_be_started_again_and_twice() {
