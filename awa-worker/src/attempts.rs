@@ -139,6 +139,11 @@ impl Attempt {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Whether somebody has taken that right. The row may then be settled at any moment, and no beat will find it running.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// The lease is gone: stop the handler, and take no answer from it.
     fn lose(&self) {
         // Gone, so that nobody answers with it.

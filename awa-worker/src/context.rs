@@ -287,7 +287,10 @@ impl JobContext {
                     snapshot.stored();
                     Ok(())
                 }
-                Guarded::Lost => Err(Error::LeaseLost),
+                Guarded::Lost => {
+                    attempt.cancel(CancelReason::LeaseLost);
+                    Err(Error::LeaseLost)
+                }
             }
         });
         // A task that was cut off by the end of its runtime has stored nothing that we know of.

@@ -153,7 +153,9 @@ impl Heart {
     fn note(&self, mut beaten: Vec<Arc<Attempt>>, lost: &[Held], at: Instant) {
         if !lost.is_empty() {
             let mut by_name: HashMap<_, _> = beaten.drain(..).map(|attempt| (attempt.held, attempt)).collect();
-            let gone: Vec<_> = lost.iter().filter_map(|name| by_name.remove(name)).collect();
+            let mut gone: Vec<_> = lost.iter().filter_map(|name| by_name.remove(name)).collect();
+            // One whose outcome is on its way may have been settled since it was picked: the finalizer will hear.
+            gone.retain(|attempt| !attempt.is_answered());
             for attempt in &gone {
                 tracing::warn!(
                     job.id = attempt.job_id().get(),

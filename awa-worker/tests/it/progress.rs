@@ -99,7 +99,8 @@ async fn flush_says_that_the_lease_is_lost() {
             tell.send(None).unwrap();
             gate.passed().await;
             context.progress().set(50, "too late")?;
-            tell.send(Some(matches!(context.progress().flush().await, Err(Error::LeaseLost)))).unwrap();
+            let lost = matches!(context.progress().flush().await, Err(Error::LeaseLost));
+            tell.send(Some(lost && context.is_cancelled())).unwrap();
             Ok::<Value, JobError>(Value::Null)
         }
     };

@@ -6,7 +6,7 @@ use awa_worker::{JobError, QueueConfig, RetryPolicy};
 use serde_json::{Value, json};
 
 use crate::leases::rescue_all;
-use crate::support::{Other, Probe, Rig, drain, probe, until};
+use crate::support::{Gate, Other, Probe, Rig, drain, events, probe, soon, until};
 
 /// From now on the database refuses to complete jobs with these args.
 const REFUSE: &str = r#"
@@ -66,6 +66,36 @@ async fn slot_is_free_again_after_an_outcome_was_given_up() {
     let next = rig.enqueue(probe("next")).await;
     rig.state(next, "completed").await;
     assert_eq!(rig.row(poison).await.state, "running");
+    drain(&running).await;
+}
+
+// I8: a user's open transaction, here on the very row, holds up nobody else.
+#[tokio::test]
+async fn row_that_somebody_has_locked_is_settled_later_and_the_others_now() {
+    let rig = Rig::new().await;
+    let (gate, (tell, mut told)) = (Gate::new(), events());
+    let passed = gate.clone();
+    let handler = move |job: Probe| {
+        let (gate, tell) = (passed.clone(), tell.clone());
+        async move {
+            tell.send(()).unwrap();
+            gate.passed().await;
+            Ok::<Value, JobError>(json!(job.name))
+        }
+    };
+    let client = rig.client().register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    let (locked, free) = (rig.enqueue(probe("locked")).await, rig.enqueue(probe("free")).await);
+    for _ in 0..2 {
+        soon("start", told.recv()).await.unwrap();
+    }
+    let mut user = rig.pool.begin().await.unwrap();
+    sqlx::query("select from awa.jobs_hot where id = $1 for update").bind(locked).execute(&mut *user).await.unwrap();
+    gate.open();
+    rig.state(free, "completed").await;
+    assert_eq!(rig.row(locked).await.state, "running");
+    user.commit().await.unwrap();
+    rig.state(locked, "completed").await;
     drain(&running).await;
 }
 
