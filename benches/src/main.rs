@@ -1,2 +1,95 @@
-//! Being laid out.
-fn main() {}
+//! `awa-bench`: one scenario, end to end, on a server that somebody else has started. `cargo xtask bench` does that.
+//!
+//! Map: [`scenario`] has a file for each scenario; [`database`] makes the database of one run; [`producer`] and [`consumer`]
+//! are what runs; [`sampler`] counts in the database, once a second, what has been completed; [`meter`] and [`processor`]
+//! read what it cost; [`report`] says so.
+
+mod consumer;
+mod database;
+mod jobs;
+mod meter;
+mod numbers;
+mod pin;
+mod processor;
+mod producer;
+mod report;
+mod runtime;
+mod sampler;
+mod scenario;
+mod statements;
+
+use std::{fs, path::PathBuf, process::ExitCode, str::FromStr as _};
+
+use clap::Parser;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::{report::Report, scenario::Scenario};
+
+/// What every step answers: its value, or the reason why there is no measurement.
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+#[derive(Parser)]
+#[command(name = "awa-bench", about = "End-to-end measurements of Awa", version)]
+struct Arguments {
+    #[command(subcommand)]
+    scenario: Scenario,
+    /// A role there must be allowed to create databases and to read statistics.
+    #[arg(long, global = true, default_value = "postgres://postgres@127.0.0.1:5432/postgres")]
+    database_url: String,
+    /// Write the report of the median run here, as JSON.
+    #[arg(long, global = true)]
+    json: Option<PathBuf>,
+    /// Run the scenario this often, each time in a database of its own, and report the median run.
+    #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Show this many of the most expensive statements, those inside functions too. Slows everything down.
+    #[arg(long, global = true)]
+    statements: Option<u32>,
+}
+
+/// What a scenario is given: the server, and how to look at it.
+struct Bench {
+    server: PgConnectOptions,
+    statements: Option<u32>,
+}
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn,sqlx=error".into()),
+        )
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .init();
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result {
+    let bench = Bench {
+        // An error of parsing may quote the URL, and with it a password.
+        server: PgConnectOptions::from_str(&arguments.database_url).map_err(|_| "the database URL cannot be read")?,
+        statements: arguments.statements,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut reports = Vec::new();
+    for run in 1..=arguments.runs {
+        println!("{} ({run} of {})", arguments.scenario.name(), arguments.runs);
+        let report = runtime.block_on(arguments.scenario.run(&bench))?;
+        print!("{report}");
+        reports.push(report);
+    }
+    let report = Report::median(reports).ok_or("no run")?;
+    if arguments.runs > 1 {
+        print!("median run\n{report}");
+    }
+    if let Some(path) = &arguments.json {
+        fs::write(path, serde_json::to_string_pretty(&report)? + "\n")?;
+    }
+    Ok(())
+}

@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("awa-worker", &["awa-maintenance", "awa-storage", "awa-model", "awa-macros"]),
     ("awa-web", &["awa-storage", "awa-model"]),
     ("awa-cli", &["awa-web", "awa-maintenance", "awa-storage", "awa-model"]),
-    ("benches", &["awa-worker", "awa-storage"]),
+    ("benches", &["awa-worker", "awa-storage", "awa-model"]),
     ("xtask", &["awa-migrations"]),
 ];
 

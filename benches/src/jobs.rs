@@ -1,0 +1,76 @@
+//! The jobs that every scenario runs: kind `noop`, queue `default`, about 150 bytes of args, the same in every run.
+
+use awa_model::{InvalidName, Kind, PreparedJob, QueueName};
+
+use awa_worker::{JobArgs, NewJob};
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, numbers::Dice};
+
+/// Kind of all jobs here.
+pub(crate) const KIND: &str = "noop";
+/// Queue of all jobs here.
+pub(crate) const QUEUE: &str = "default";
+
+/// The args.
+#[derive(Debug, Serialize, Deserialize, JobArgs)]
+#[job(kind = "noop")]
+pub(crate) struct Noop {
+    /// Counts the jobs of one producer, from 1.
+    pub(crate) number: u64,
+    account: u64,
+    address: String,
+    template: String,
+    trace: String,
+    retries: bool,
+}
+
+const SEED: u64 = 20_240_601;
+
+/// The kind as a checked name.
+pub(crate) fn kind() -> std::result::Result<Kind, InvalidName> {
+    Kind::new(KIND)
+}
+
+/// The queue as a checked name.
+pub(crate) fn queue() -> std::result::Result<QueueName, InvalidName> {
+    QueueName::new(QUEUE)
+}
+
+/// Makes jobs: of every ten one is of priority 1, one of 2, one of 3, and seven are of priority 4.
+pub(crate) struct Jobs {
+    dice: Dice,
+    made: u64,
+}
+
+impl Jobs {
+    /// The same jobs in every run; different ones for each `producer`.
+    pub(crate) const fn new(producer: u64) -> Self {
+        Self { dice: Dice::new(SEED + producer), made: 0 }
+    }
+
+    /// The next job.
+    pub(crate) fn next(&mut self) -> Result<PreparedJob> {
+        self.made += 1;
+        let priority = match self.dice.below(10) {
+            0 => 1,
+            1 => 2,
+            2 => 3,
+            _ => 4,
+        };
+        let args = Noop {
+            number: self.made,
+            account: self.dice.below(1_000_000),
+            address: format!("someone.{}@example.com", self.dice.below(10_000)),
+            template: "order_confirmation".to_owned(),
+            trace: format!("{:016x}", self.dice.roll()),
+            retries: false,
+        };
+        Ok(NewJob::new(&args).priority(priority).prepare()?)
+    }
+
+    /// The next `count` jobs.
+    pub(crate) fn batch(&mut self, count: usize) -> Result<Vec<PreparedJob>> {
+        (0..count).map(|_| self.next()).collect()
+    }
+}

@@ -1,0 +1,170 @@
+//! Counts in the database, once a second, how many jobs have been completed. Nothing that a client believes enters here.
+//!
+//! Lane by lane it walks the dispatch order: up to a floor everything is known to be completed, and beyond the floor it
+//! reads what is there. So a second costs about as many row visits as jobs are completed or wait. The CPU time of its
+//! backend is measured and left out of the server's.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use sqlx::{Connection as _, PgConnection, Row as _};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::{
+    Result,
+    database::Scratch,
+    jobs,
+    numbers::grouped,
+    processor,
+    runtime::{self, Crew},
+};
+
+/// A sampler at work.
+pub(crate) struct Sampler {
+    stop: Arc<AtomicBool>,
+    crew: Crew<Samples>,
+}
+
+/// What it saw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples {
+    /// Jobs completed, second by second.
+    pub(crate) per_second: Vec<f64>,
+    /// The most dead rows of each table outside the ring, where there were any.
+    pub(crate) dead_rows: BTreeMap<String, i64>,
+    /// CPU time that the samples took on the server.
+    pub(crate) server_seconds: f64,
+    /// Jobs completed in all.
+    pub(crate) completed: i64,
+}
+
+/// Everything up to a floor is completed, a floor for each lane.
+struct Floors {
+    window: i64,
+    floors: [i64; 4],
+    passed: i64,
+    drawn: i64,
+}
+
+impl Sampler {
+    /// Samples every second until stopped; prints a line each time. Reads `window` rows beyond the floor of a lane at once.
+    pub(crate) fn start(scratch: &Scratch, window: i64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let options =
+            scratch.options().options([("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("jit", "off")]);
+        let stopped = Arc::clone(&stop);
+        let crew = runtime::start("sampler", 1, move || async move {
+            let mut connection = PgConnection::connect_with(&options).await?;
+            let samples = sample(&mut connection, window, &stopped).await?;
+            connection.close().await?;
+            Ok(samples)
+        });
+        Self { stop, crew }
+    }
+
+    /// Stops after the second that has begun.
+    pub(crate) async fn stop(self) -> Result<Samples> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.crew.join().await
+    }
+}
+
+async fn sample(connection: &mut PgConnection, window: i64, stop: &AtomicBool) -> Result<Samples> {
+    let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *connection).await?;
+    let mut samples = Samples::default();
+    let mut floors = Floors::new(window);
+    let mut before = floors.count(connection).await?;
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = ticks.tick().await;
+    while !stop.load(Ordering::Relaxed) {
+        ticks.tick().await;
+        let now = Instant::now();
+        let completed = floors.count(connection).await?;
+        let rate = (completed - before) as f64 / now.duration_since(last).as_secs_f64();
+        (before, last) = (completed, now);
+        samples.per_second.push(rate);
+        let dead = note_dead_rows(connection, &mut samples.dead_rows).await?;
+        println!("{:>5} s  {:>9}/s  {:>6} dead rows outside the ring", samples.per_second.len(), grouped(rate), dead);
+    }
+    samples.completed = floors.count(connection).await?;
+    samples.server_seconds = processor::seconds_of(backend).unwrap_or(0.0);
+    Ok(samples)
+}
+
+/// Keeps the most dead rows of each table outside the ring; answers their number now.
+async fn note_dead_rows(connection: &mut PgConnection, most: &mut BTreeMap<String, i64>) -> Result<i64> {
+    let rows = sqlx::query(
+        "select schemaname || '.' || relname as name, n_dead_tup
+           from pg_stat_all_tables
+          where n_dead_tup > 0
+            and not (schemaname = 'awa' and relname ~ '^jobs_hot_[0-7]$')",
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut sum = 0;
+    for row in rows {
+        let dead: i64 = row.try_get("n_dead_tup")?;
+        sum += dead;
+        let most = most.entry(row.try_get("name")?).or_default();
+        *most = (*most).max(dead);
+    }
+    Ok(sum)
+}
+
+impl Floors {
+    /// Nothing is known to be completed.
+    const fn new(window: i64) -> Self {
+        Self { window, floors: [0; 4], passed: 0, drawn: 0 }
+    }
+
+    /// Jobs completed so far. Counted at least a second apart; inserting transactions are shorter here.
+    async fn count(&mut self, connection: &mut PgConnection) -> Result<i64> {
+        let drawn: i64 = sqlx::query_scalar("select last_value from awa.job_seq").fetch_one(&mut *connection).await?;
+        let mut beyond = 0;
+        for lane in 0..self.floors.len() {
+            loop {
+                let row = sqlx::query(
+                    "with ahead as materialized (
+                         select job.seq, job.state = 'completed' as done
+                           from awa.jobs_hot as job
+                          where job.segment >= 0 and job.queue = $1 and job.priority = $2 and job.seq > $3
+                          order by job.seq
+                          limit $4
+                     ),
+                     floor as materialized (
+                         -- What was drawn before the last count is visible by now; later rows may still come in below.
+                         select least(coalesce(min(seq) filter (where not done) - 1, max(seq)), $5) as seq from ahead
+                     )
+                     select count(*) as visited,
+                            count(*) filter (where done) as done,
+                            count(*) filter (where done and ahead.seq <= floor.seq) as passed,
+                            coalesce(max(floor.seq), 0) as floor
+                       from ahead, floor",
+                )
+                .bind(jobs::QUEUE)
+                .bind(i16::try_from(lane + 1)?)
+                .bind(self.floors[lane])
+                .bind(self.window)
+                .bind(self.drawn)
+                .fetch_one(&mut *connection)
+                .await?;
+                let (visited, passed): (i64, i64) = (row.try_get("visited")?, row.try_get("passed")?);
+                self.floors[lane] = self.floors[lane].max(row.try_get("floor")?);
+                self.passed += passed;
+                if visited < self.window || passed == 0 {
+                    beyond += row.try_get::<i64, _>("done")? - passed;
+                    break;
+                }
+            }
+        }
+        self.drawn = drawn;
+        Ok(self.passed + beyond)
+    }
+}

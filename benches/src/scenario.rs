@@ -1,0 +1,56 @@
+//! The scenarios: what runs, in which order, and what is taken from it.
+
+mod ceiling;
+mod drain;
+mod enqueue;
+mod flow;
+mod pickup;
+mod pinned;
+mod sustained;
+
+use clap::Subcommand;
+
+use crate::{Bench, Result, report::Report};
+
+/// A scenario and its options.
+#[derive(Subcommand)]
+pub(crate) enum Scenario {
+    /// Empty a full queue with one worker process.
+    Drain(drain::Options),
+    /// Producer and worker side by side.
+    Sustained(sustained::Options),
+    /// Wake an idle worker.
+    Pickup(pickup::Options),
+    /// Put jobs in, one by one and many at once, against a plain INSERT of the same values.
+    Enqueue(enqueue::Options),
+    /// Sustained, while a transaction stays open.
+    Pinned(pinned::Options),
+    /// The statements alone: claim and complete in a bare loop beside a producer, without a worker.
+    Ceiling(ceiling::Options),
+}
+
+impl Scenario {
+    /// Its name, as on the command line.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Drain(_) => "drain",
+            Self::Sustained(_) => "sustained",
+            Self::Pickup(_) => "pickup",
+            Self::Enqueue(_) => "enqueue",
+            Self::Pinned(_) => "pinned",
+            Self::Ceiling(_) => "ceiling",
+        }
+    }
+
+    /// Runs it once.
+    pub(crate) async fn run(&self, bench: &Bench) -> Result<Report> {
+        match self {
+            Self::Drain(options) => drain::run(options, bench).await,
+            Self::Sustained(options) => sustained::run(options, bench).await,
+            Self::Pickup(options) => pickup::run(options, bench).await,
+            Self::Enqueue(options) => enqueue::run(options, bench).await,
+            Self::Pinned(options) => pinned::run(options, bench).await,
+            Self::Ceiling(options) => ceiling::run(options, bench).await,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What the statements can do: claim and complete in a bare loop beside a producer. No worker can be faster.
+
+use super::flow::{self, Plan};
+use crate::{Bench, Result, consumer::Kind, pin::Pin, producer::Offer, report::Report};
+
+/// What can be chosen.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How long the producer enqueues.
+    #[arg(long, default_value_t = 30)]
+    seconds: u32,
+    /// Loops that claim and complete.
+    #[arg(long, default_value_t = 2)]
+    loops: usize,
+    /// Jobs that one claim takes at most.
+    #[arg(long, default_value_t = 256)]
+    batch: usize,
+    /// Jobs that wait at most.
+    #[arg(long, default_value_t = 10_000)]
+    backlog: u64,
+    /// Offer so many jobs a second instead.
+    #[arg(long)]
+    rate: Option<u64>,
+    /// Hold a transaction open meanwhile.
+    #[arg(long)]
+    pin: Option<Pin>,
+}
+
+/// Runs it once.
+pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
+    let plan = Plan {
+        name: "ceiling",
+        seconds: options.seconds,
+        consumer: Kind::Bare { loops: options.loops, batch: options.batch },
+        offer: options.rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
+        pin: options.pin,
+    };
+    flow::run(&plan, bench).await
+}

@@ -1,0 +1,185 @@
+//! How fast jobs go in: one by one, and 1,000 a call; one producer, and eight. The measure is a plain INSERT of the same
+//! values into a plain table with two indexes, in turn with it, so that both meet the same machine.
+
+use std::time::{Duration, Instant};
+
+use awa_model::PreparedJob;
+use hdrhistogram::Histogram;
+use sqlx::PgPool;
+
+use crate::{
+    Bench, Result,
+    database::Scratch,
+    jobs::Jobs,
+    meter::Meter,
+    report::{Latency, Report},
+    runtime, statements,
+};
+
+/// Jobs in one call of the "many" kind.
+const MANY: usize = 1_000;
+/// Awa and the plain table take turns this often.
+const ROUNDS: u32 = 3;
+
+/// What can be chosen.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How long each of the eight measurements takes.
+    #[arg(long, default_value_t = 6)]
+    seconds: u32,
+}
+
+/// The four ways to put jobs in: name, name of the ratio, producers, jobs a call.
+const WAYS: [(&str, &str, u64, usize); 4] = [
+    ("single_1", "single_1_of_plain", 1, 1),
+    ("single_8", "single_8_of_plain", 8, 1),
+    ("many_1", "many_1_of_plain", 1, MANY),
+    ("many_8", "many_8_of_plain", 8, MANY),
+];
+
+/// Rows that went in, and how long each call took, microseconds.
+struct Inserted {
+    rows: u64,
+    seconds: f64,
+    calls: Histogram<u64>,
+}
+
+/// Runs it once.
+pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
+    let scratch = Scratch::new(bench).await?;
+    statements::track(&scratch, bench.statements.is_some()).await?;
+    let pool = scratch.pool(1);
+    sqlx::raw_sql(
+        "create sequence public.plain_seq;
+         create table public.plain (
+             id       bigint generated always as identity primary key,
+             seq      bigint not null default nextval('public.plain_seq'),
+             at       timestamptz not null default now(),
+             priority smallint not null,
+             kind     text not null,
+             queue    text not null,
+             args     jsonb not null
+         );
+         create index on public.plain (queue, priority, seq)",
+    )
+    .execute(&pool)
+    .await?;
+    let mut report = Report::new("enqueue", &pool).await?;
+    report.setting("latency_ms", "one call of single_1");
+    let slice = Duration::from_secs(options.seconds.into()) / ROUNDS;
+    for (name, ratio, producers, jobs) in WAYS {
+        let meter = Meter::start(pool.clone()).await?;
+        let (mut ours, mut plain) = (Inserted::nothing()?, Inserted::nothing()?);
+        let mut bytes = 0.0;
+        for _ in 0..ROUNDS {
+            let before = meter.cost(0.0).await?.wal_bytes;
+            ours.add(insert(&scratch, slice, producers, jobs, true).await?)?;
+            bytes += meter.cost(0.0).await?.wal_bytes - before;
+            plain.add(insert(&scratch, slice, producers, jobs, false).await?)?;
+        }
+        println!("  {name:<10}{:>10.0} rows/s, a plain table {:.0}", ours.rate(), plain.rate());
+        report.figures.insert(name, ours.rate().round());
+        report.figures.insert(ratio, ours.rate() / plain.rate());
+        if name == "single_1" {
+            report.jobs_per_s = ours.rate().round();
+            report.latency_ms = Latency::of(&ours.calls);
+        }
+        if name == "many_1" {
+            report.wal_bytes_per_job = Some(bytes / ours.rows as f64);
+        }
+    }
+    if let Some(count) = bench.statements {
+        report.statements = statements::top(&pool, count).await?;
+    }
+    pool.close().await;
+    scratch.drop().await?;
+    Ok(report)
+}
+
+impl Inserted {
+    fn nothing() -> Result<Self> {
+        Ok(Self { rows: 0, seconds: 0.0, calls: Histogram::new(3)? })
+    }
+
+    fn add(&mut self, other: Self) -> Result {
+        self.rows += other.rows;
+        self.seconds += other.seconds;
+        self.calls.add(&other.calls)?;
+        Ok(())
+    }
+
+    fn rate(&self) -> f64 {
+        self.rows as f64 / self.seconds
+    }
+}
+
+/// Inserts for the length of a slice, with so many producers, each on a connection of its own.
+async fn insert(scratch: &Scratch, slice: Duration, producers: u64, jobs: usize, ours: bool) -> Result<Inserted> {
+    let crews: Vec<_> = (0..producers)
+        .map(|producer| {
+            let options = scratch.options();
+            runtime::start("producer", 1, move || async move {
+                let pool = PgPool::connect_with(options).await?;
+                let batches =
+                    (0..8).map(|_| Jobs::new(producer).batch(jobs)).collect::<Result<Vec<Vec<PreparedJob>>>>()?;
+                let mut inserted = Inserted::nothing()?;
+                let started = Instant::now();
+                for batch in batches.iter().cycle() {
+                    let call = Instant::now();
+                    match (ours, batch.as_slice()) {
+                        (true, [job]) => drop(awa_storage::enqueue::enqueue(&pool, job).await?),
+                        (true, many) => drop(awa_storage::enqueue::enqueue_many(&pool, many).await?),
+                        (false, [job]) => plain_insert(&pool, job).await?,
+                        (false, many) => plain_insert_many(&pool, many).await?,
+                    }
+                    inserted.calls.record(u64::try_from(call.elapsed().as_micros())?)?;
+                    inserted.rows += batch.len() as u64;
+                    if started.elapsed() >= slice {
+                        break;
+                    }
+                }
+                inserted.seconds = started.elapsed().as_secs_f64();
+                pool.close().await;
+                Ok(inserted)
+            })
+        })
+        .collect();
+    let mut sum = Inserted::nothing()?;
+    for crew in crews {
+        let one = crew.join().await?;
+        sum.rows += one.rows;
+        sum.seconds = sum.seconds.max(one.seconds);
+        sum.calls.add(&one.calls)?;
+    }
+    Ok(sum)
+}
+
+async fn plain_insert(pool: &PgPool, job: &PreparedJob) -> Result {
+    sqlx::query(
+        "insert into public.plain (priority, kind, queue, args) values ($1, $2, $3, $4::text::jsonb) returning id",
+    )
+    .bind(job.priority.get())
+    .bind(job.kind.as_str())
+    .bind(job.queue.as_str())
+    .bind(&job.args)
+    .fetch_one(pool)
+    .await?;
+    Ok(())
+}
+
+async fn plain_insert_many(pool: &PgPool, jobs: &[PreparedJob]) -> Result {
+    let texts = |of: fn(&PreparedJob) -> &str| jobs.iter().map(of).collect::<Vec<&str>>();
+    sqlx::query(
+        "insert into public.plain (priority, kind, queue, args)
+         select priority, kind, queue, args::jsonb from unnest($1::smallint[], $2::text[], $3::text[], $4::text[])
+             as given (priority, kind, queue, args)
+         returning id",
+    )
+    .bind(jobs.iter().map(|job| job.priority.get()).collect::<Vec<i16>>())
+    .bind(texts(|job| job.kind.as_str()))
+    .bind(texts(|job| job.queue.as_str()))
+    .bind(texts(|job| job.args.as_str()))
+    .fetch_all(pool)
+    .await?;
+    Ok(())
+}

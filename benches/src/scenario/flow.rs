@@ -1,0 +1,80 @@
+//! What ceiling, sustained and pinned have in common: a producer and a consumer side by side for some seconds, counted by
+//! the sampler; then the consumer finishes what is left, and the cost is spread over all jobs.
+
+use std::time::Duration;
+
+use tokio::time;
+
+use crate::{
+    Bench, Result,
+    consumer::{Consumer, Kind},
+    database::Scratch,
+    meter::Meter,
+    pin::Pin,
+    producer::{Offer, Producer},
+    report::Report,
+    sampler::Sampler,
+    statements,
+};
+
+/// Rows that wait in a lane, at most: the sampler reads that far.
+const WINDOW: i64 = 50_000;
+
+/// What runs for how long.
+pub(super) struct Plan {
+    /// The scenario.
+    pub(super) name: &'static str,
+    /// How long the producer enqueues.
+    pub(super) seconds: u32,
+    /// Who takes the jobs.
+    pub(super) consumer: Kind,
+    /// How fast they come.
+    pub(super) offer: Offer,
+    /// What stays open meanwhile.
+    pub(super) pin: Option<Pin>,
+}
+
+/// Runs it once.
+pub(super) async fn run(plan: &Plan, bench: &Bench) -> Result<Report> {
+    let scratch = Scratch::new(bench).await?;
+    statements::track(&scratch, bench.statements.is_some()).await?;
+    let pool = scratch.pool(1);
+    let mut report = Report::new(plan.name, &pool).await?;
+    report.setting("consumer", format!("{:?}", plan.consumer));
+    report.setting("offer", format!("{:?}", plan.offer));
+    report.setting("pin", plan.pin.map_or("none", Pin::name));
+    let pinned = match plan.pin {
+        Some(pin) => Some(pin.open(&scratch).await?),
+        None => None,
+    };
+    let meter = Meter::start(pool.clone()).await?;
+    if bench.statements.is_some() {
+        statements::reset(&pool).await?;
+    }
+
+    let consumer = Consumer::start(&scratch, plan.consumer);
+    let producer = Producer::start(&scratch, plan.offer, consumer.handled());
+    consumer.has_begun().await;
+    let sampler = Sampler::start(&scratch, WINDOW);
+    time::sleep(Duration::from_secs(plan.seconds.into())).await;
+    let enqueued = producer.stop().await?;
+    consumer.finish(enqueued).await?;
+    let samples = sampler.stop().await?;
+    let cost = meter.cost(samples.server_seconds).await?;
+
+    report.samples(&samples, plan.seconds as usize);
+    report.cost(&cost, enqueued as f64);
+    report.hot_ratio = meter.hot_ratio().await?;
+    if let Some(count) = bench.statements {
+        report.statements = statements::top(&pool, count).await?;
+    }
+    if let Some(pinned) = pinned {
+        pinned.release().await?;
+    }
+    pool.close().await;
+    scratch.drop().await?;
+    if samples.completed != i64::try_from(enqueued)? {
+        return Err(format!("{enqueued} jobs were enqueued, {} are completed", samples.completed).into());
+    }
+    Ok(report)
+}
