@@ -88,7 +88,7 @@ impl Cluster {
         let configuration = self.data().join("postgresql.auto.conf");
         for attempt in 1.. {
             self.port = free_port()?;
-            let text = format!("{COMMON}{}port = {}\n", profile.settings(), self.port);
+            let text = format!("{COMMON}{}{}port = {}\n", profile.settings(), self.counting(profile), self.port);
             fs::write(&configuration, text)?;
             match self.start_once() {
                 Ok(()) => break,
@@ -98,6 +98,18 @@ impl Cluster {
         }
         fs::write(self.directory.join("port"), self.port.to_string())?;
         Ok(())
+    }
+
+    /// For measurements, the extension that counts statements, where it is installed; databases switch it on.
+    fn counting(&self, profile: Profile) -> &'static str {
+        let library = |place: &str| self.binaries.directory().join(place).is_file();
+        let installed =
+            ["../lib/pg_stat_statements.so", "../lib/postgresql/pg_stat_statements.so"].into_iter().any(library);
+        if profile == Profile::Bench && installed {
+            "shared_preload_libraries = 'pg_stat_statements'\npg_stat_statements.track = none\n"
+        } else {
+            ""
+        }
     }
 
     fn start_once(&self) -> Result {
