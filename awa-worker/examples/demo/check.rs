@@ -80,7 +80,7 @@ fn job_differences(job: &Seen, expected: &Expected) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut must = |holds: bool, what: String| {
         if !holds {
-            reasons.push(what)
+            reasons.push(what);
         }
     };
     if job.state != kinds::COMPLETED {

@@ -24,10 +24,10 @@ impl Display {
         let all = MultiProgress::new();
         let style = |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let whole = all.add(ProgressBar::new(0));
-        whole.set_style(style("{prefix:>8} [{bar:40.green}] {pos:>6} of {len} jobs  {msg}").progress_chars("=> "));
+        whole.set_style(style("{prefix:>8} [{bar:24.green}] {pos:>6} of {len} jobs  {msg}").progress_chars("=> "));
         whole.set_prefix("all");
         let merge = all.add(ProgressBar::new(100));
-        merge.set_style(style("{prefix:>8} [{bar:40.cyan}] {pos:>5}%  {msg}").progress_chars("=> "));
+        merge.set_style(style("{prefix:>8} [{bar:24.cyan}] {pos:>5}%  {msg}").progress_chars("=> "));
         merge.set_prefix("merge");
         Self::Bars { all, whole, merge }
     }

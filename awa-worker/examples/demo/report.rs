@@ -8,8 +8,8 @@ const HEADINGS: [&str; 7] = ["kind", "jobs", "completed", "attempts", "failures"
 /// The table as text: a line for each kind, then the states, the time it took and the pace.
 pub(crate) fn table(jobs: &[Seen], wall: Duration) -> String {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
-    rows.extend(kinds::ALL.map(|(kind, _)| row(kind, jobs.iter().filter(|job| job.kind == kind))));
-    rows.push(row("all", jobs.iter()));
+    rows.extend(kinds::ALL.map(|(kind, _)| row(kind, &jobs.iter().filter(|job| job.kind == kind).collect::<Vec<_>>())));
+    rows.push(row("all", &jobs.iter().collect::<Vec<_>>()));
     let mut text = String::new();
     for row in &rows {
         for (column, cell) in row.iter().enumerate() {
@@ -24,8 +24,8 @@ pub(crate) fn table(jobs: &[Seen], wall: Duration) -> String {
     text
 }
 
-fn row<'a>(kind: &str, jobs: impl Iterator<Item = &'a Seen> + Clone) -> [String; 7] {
-    let sum = |of: fn(&Seen) -> i64| jobs.clone().map(of).sum::<i64>().to_string();
+fn row(kind: &str, jobs: &[&Seen]) -> [String; 7] {
+    let sum = |of: fn(&Seen) -> i64| jobs.iter().map(|job| of(job)).sum::<i64>().to_string();
     [
         kind.to_owned(),
         sum(|_| 1),

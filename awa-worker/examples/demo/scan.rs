@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// Directories that hold what tools made rather than what people wrote.
@@ -44,6 +44,6 @@ fn is_text(path: &Path, bytes: u64) -> io::Result<bool> {
 }
 
 /// A path that is no valid text cannot be written down in a job's args, so such a file is left out.
-fn printable(path: &PathBuf) -> Option<String> {
+fn printable(path: &Path) -> Option<String> {
     path.to_str().map(str::to_owned)
 }

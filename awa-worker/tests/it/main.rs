@@ -7,6 +7,7 @@ mod builder;
 mod leases;
 mod panics;
 mod progress;
+mod readme;
 mod runs;
 mod settling;
 mod shutdown;
