@@ -145,11 +145,14 @@ async fn each_outcome_leaves_the_row_where_it_goes_next_and_may_be_repeated() {
             }
         }
     }
-    let due = "select count(*) from awa.jobs
-                where id = 1 and run_at - now() between '1.9 s' and '2.6 s'
-                   or id = 2 and run_at - now() between '85 s' and '90 s'
-                   or id = 3 and run_at - now() between '55 s' and '60 s'
-                   or id in (4, 5) and finalized_at is not null";
+    // Against the time that the settlement itself noted, so that it does not matter how long the test takes.
+    let due = "select count(*)
+                 from awa.jobs as job
+                cross join lateral (select job.run_at - (job.errors -> 0 ->> 'at')::timestamptz as after) as wait
+                where job.id = 1 and wait.after between '2 s' and '2.5 s'
+                   or job.id = 2 and wait.after = '90 s'
+                   or job.id = 3 and job.run_at - now() between '-1 hour' and '60 s' and job.run_at > job.attempted_at + '60 s'
+                   or job.id in (4, 5) and job.finalized_at is not null";
     assert_eq!(number(&pool, due).await, 5);
 }
 
