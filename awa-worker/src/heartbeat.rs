@@ -21,11 +21,15 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempts::Attempt;
+use crate::bounded::within;
 use crate::engine::Engine;
 use crate::progress_buffer::{ProgressBuffer, Snapshot};
 
 /// The thread looks this many times an interval for attempts that are due: a failed beat is soon tried again.
 const LOOKS_PER_INTERVAL: u32 = 4;
+
+/// A statement gets at least this long: more than it may wait for somebody's lock.
+const STATEMENT_MIN: Duration = Duration::from_millis(1500);
 
 /// The thread that beats. Dropping it asks it to stop.
 #[derive(Debug)]
@@ -54,12 +58,18 @@ impl Heartbeat {
         Ok(Self { stop, stopped: Some(stopped) })
     }
 
+    /// Resolves when the thread has ended, which it does unasked only by a panic.
+    pub(crate) async fn ended(&mut self) {
+        if let Some(stopped) = &mut self.stopped {
+            let _ = stopped.await;
+        }
+        self.stopped = None;
+    }
+
     /// Stops the thread and waits for its connection to be closed.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        if let Some(stopped) = self.stopped.take() {
-            let _ = stopped.await;
-        }
+        self.ended().await;
     }
 }
 
@@ -82,11 +92,8 @@ async fn beat(engine: Arc<Engine>, registration: WorkerInfo, options: PgConnectO
             _ = ticks.tick() => {}
             () = stop.cancelled() => break,
         }
-        // A statement on a connection that died without a word must not silence the heart.
-        match tokio::time::timeout(interval, heart.pass()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "heartbeat failed: trying again soon"),
-            Err(_) => tracing::warn!(limit = ?interval, "heartbeat took too long: trying again on a new connection"),
+        if let Err(error) = heart.pass().await {
+            tracing::warn!(%error, "heartbeat failed: trying again soon");
         }
     }
     heart.pool.close().await;
@@ -105,52 +112,74 @@ impl Heart {
     async fn pass(&mut self) -> Result<(), Error> {
         let interval = self.engine.config.heartbeat_interval;
         let due = self.engine.attempts.due(interval);
-        if !due.is_empty() {
-            self.beat_attempts(due).await?;
-        }
+        let attempts = if due.is_empty() { Ok(()) } else { self.beat_attempts(due).await };
+        // Trouble with attempts must not silence the process: then all of them would be taken for orphans.
         let started = Instant::now();
         if started.duration_since(self.beaten) >= interval {
             self.beat_process().await?;
             self.beaten = started;
         }
-        Ok(())
+        attempts
     }
 
-    /// Two statements at most: one for those that have progress to report, one for the rest.
+    /// How long one statement may take. On a connection that died without a word it must not silence the heart.
+    fn limit(&self) -> Duration {
+        self.engine.config.heartbeat_interval.max(STATEMENT_MIN)
+    }
+
+    /// Two statements while none fails: one for those that have progress to report, one for the rest.
     async fn beat_attempts(&self, due: Vec<Arc<Attempt>>) -> Result<(), Error> {
         let at = Instant::now();
         let mut silent = Vec::new();
         let mut reporting = Vec::new();
-        let mut snapshots = Vec::new();
         for attempt in due {
             match attempt.reported().and_then(ProgressBuffer::snapshot) {
-                Some(snapshot) => {
-                    reporting.push(attempt);
-                    snapshots.push(snapshot);
-                }
-                None => silent.push(attempt),
+                Some(snapshot) => reporting.push(Beat { attempt, snapshot: Some(snapshot) }),
+                None => silent.push(Beat { attempt, snapshot: None }),
             }
         }
-        if !silent.is_empty() {
-            let named: Vec<_> = silent.iter().map(|attempt| attempt.held).collect();
-            let lost = attempt::heartbeat(&self.pool, &named).await?;
-            self.note(silent, &lost, at);
-        }
-        if !reporting.is_empty() {
-            let named: Vec<_> = reporting.iter().map(|attempt| attempt.held).zip(snapshots.iter().map(json)).collect();
-            let lost = attempt::heartbeat_with_progress(&self.pool, &named).await?;
-            for (attempt, snapshot) in reporting.iter().zip(snapshots) {
-                if !lost.contains(&attempt.held) {
-                    snapshot.stored();
+        self.write(silent, at).await?;
+        self.write(reporting, at).await
+    }
+
+    /// Writes beats of one sort, in halves where the database refuses them: one row that is locked, or whose progress
+    /// cannot be stored, must not silence the others.
+    async fn write(&self, whole: Vec<Beat>, at: Instant) -> Result<(), Error> {
+        let mut pieces = vec![whole];
+        while let Some(mut piece) = pieces.pop() {
+            if piece.is_empty() {
+                continue;
+            }
+            match within(self.limit(), send(&self.pool, &piece)).await {
+                Ok(lost) => self.note(piece, &lost, at),
+                Err(error) if error.is_transient() && !error.is_contention() => return Err(error),
+                Err(_) if piece.len() > 1 => {
+                    pieces.push(piece.split_off(piece.len() / 2));
+                    pieces.push(piece);
+                }
+                Err(error) => {
+                    let Some(one) = piece.pop() else { continue };
+                    tracing::warn!(%error, job.id = one.attempt.job_id().get(), "the heartbeat of an attempt was refused");
+                    if one.snapshot.is_some() && !error.is_contention() {
+                        pieces.push(vec![Beat { snapshot: None, ..one }]);
+                    }
                 }
             }
-            self.note(reporting, &lost, at);
         }
         Ok(())
     }
 
     /// Notes who lives, and tells the handlers of those that do not.
-    fn note(&self, mut beaten: Vec<Arc<Attempt>>, lost: &[Held], at: Instant) {
+    fn note(&self, written: Vec<Beat>, lost: &[Held], at: Instant) {
+        let mut beaten = Vec::with_capacity(written.len());
+        for Beat { attempt, snapshot } in written {
+            if let Some(snapshot) = snapshot
+                && !lost.contains(&attempt.held)
+            {
+                snapshot.stored();
+            }
+            beaten.push(attempt);
+        }
         if !lost.is_empty() {
             let mut by_name: HashMap<_, _> = beaten.drain(..).map(|attempt| (attempt.held, attempt)).collect();
             let mut gone: Vec<_> = lost.iter().filter_map(|name| by_name.remove(name)).collect();
@@ -171,16 +200,29 @@ impl Heart {
 
     /// The process's own sign of life. A process that was taken for dead and forgotten registers again.
     async fn beat_process(&self) -> Result<(), Error> {
-        if !workers::beat(&self.pool, self.engine.worker).await?.is_applied() {
+        if !within(self.limit(), workers::beat(&self.pool, self.engine.worker)).await?.is_applied() {
             tracing::warn!(worker.id = %self.engine.worker, "this process had been forgotten: registering again");
-            workers::register(&self.pool, &self.registration).await?;
+            within(self.limit(), workers::register(&self.pool, &self.registration)).await?;
         }
         Ok(())
     }
 }
 
-fn json(snapshot: &Snapshot) -> String {
-    snapshot.json().to_owned()
+/// A sign of life of one attempt, with its progress if it has some to report.
+struct Beat {
+    attempt: Arc<Attempt>,
+    snapshot: Option<Snapshot>,
+}
+
+/// Sends beats in one statement: all with progress, or all without. Returns those whose lease is lost.
+async fn send(pool: &PgPool, beats: &[Beat]) -> Result<Vec<Held>, Error> {
+    let json = |beat: &Beat| Some((beat.attempt.held, beat.snapshot.as_ref()?.json().to_owned()));
+    let reports: Vec<_> = beats.iter().filter_map(json).collect();
+    if reports.is_empty() {
+        let named: Vec<_> = beats.iter().map(|beat| beat.attempt.held).collect();
+        return attempt::heartbeat(pool, &named).await;
+    }
+    attempt::heartbeat_with_progress(pool, &reports).await
 }
 
 /// How long a lost lease may go unnoticed, at most: an interval, and the wait for the next look.

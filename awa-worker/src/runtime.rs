@@ -275,6 +275,7 @@ impl Supervisor {
             _ = &mut self.finalizer => Some("finalizer"),
             _ = &mut self.looker => Some("looker"),
             _ = &mut self.dispatcher => Some("dispatcher"),
+            () = self.heartbeat.ended() => Some("heartbeat"),
         };
         if let Some(part) = failed {
             tracing::error!(part, "a part of the worker ended unasked: shutting down");
