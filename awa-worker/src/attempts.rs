@@ -52,6 +52,7 @@ pub(crate) struct Facts {
     pub(crate) attempted_at: DateTime<Utc>,
     pub(crate) deadline_at: Option<DateTime<Utc>>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) unreadable: Option<String>,
 }
 
 /// One attempt: the job as it was claimed, and what has become of it in this process.
@@ -89,6 +90,7 @@ impl Attempt {
                 attempted_at: claimed.attempted_at,
                 deadline_at: claimed.deadline_at,
                 timeout: claimed.timeout,
+                unreadable: claimed.unreadable,
             },
             lease: Mutex::new(Some(claimed.lease)),
             progress: OnceLock::new(),

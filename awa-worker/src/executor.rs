@@ -63,6 +63,9 @@ impl Run {
     }
 
     fn prepare<'a>(&self, registered: &'a Registered, args: &str) -> Result<Call<'a>, Answer> {
+        if let Some(reason) = &self.attempt.facts.unreadable {
+            return Err(Answer::Returned(Err(JobError::retryable(reason.clone()))));
+        }
         let context = JobContext::new(Arc::clone(&self.attempt), Arc::clone(&self.engine.services));
         match panics::catch(AssertUnwindSafe(|| registered.handler.prepare(args, context))) {
             Ok(Ok(call)) => Ok(call),

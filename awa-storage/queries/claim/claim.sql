@@ -1,5 +1,7 @@
 -- Claim jobs for one process, all its queues in one call: see migrations/functions/claim.sql for the rules.
 -- $1 worker, $2 kinds, $3 queues, $4 free capacity of each, $5 cursors, $6 skip masks, $7..$10 found rows.
+-- What a producer may write and Rust cannot hold, as -infinity or the number 1e999, must not fail the whole batch: times
+-- are clamped, and documents come as texts, each to be read by itself.
 -- Index: dispatch of each segment. Locks the claimed rows in dispatch order, skips locked ones.
 select id as "id!",
        run_lease as "run_lease!",
@@ -13,12 +15,12 @@ select id as "id!",
        max_attempts as "max_attempts!",
        snoozes as "snoozes!",
        args as "args!",
-       metadata,
-       tags,
+       metadata::text as metadata,
+       tags as "tags: Vec<Option<String>>",
        trace_context,
-       progress,
-       created_at as "created_at!",
-       run_at as "run_at!",
+       progress::text as progress,
+       greatest(least(created_at, timestamptz '200000-01-01 UTC'), timestamptz '0001-01-01 UTC') as "created_at!",
+       greatest(least(run_at, timestamptz '200000-01-01 UTC'), timestamptz '0001-01-01 UTC') as "run_at!",
        attempted_at as "attempted_at!",
        deadline_at,
        timeout_seconds

@@ -47,6 +47,9 @@ pub struct Claimed {
     pub deadline_at: Option<DateTime<Utc>>,
     /// How long an attempt may take.
     pub timeout: Option<Duration>,
+    /// Why the row cannot be understood: a handler must not run on it. `metadata` or `progress` is `None` then, and stays
+    /// as it is in the database.
+    pub unreadable: Option<String>,
 }
 
 /// A row as `awa.claim` answers it.
@@ -63,10 +66,10 @@ pub(super) struct ClaimedRow {
     pub(super) max_attempts: i16,
     pub(super) snoozes: i32,
     pub(super) args: String,
-    pub(super) metadata: Option<serde_json::Value>,
-    pub(super) tags: Option<Vec<String>>,
+    pub(super) metadata: Option<String>,
+    pub(super) tags: Option<Vec<Option<String>>>,
     pub(super) trace_context: Option<String>,
-    pub(super) progress: Option<serde_json::Value>,
+    pub(super) progress: Option<String>,
     pub(super) created_at: DateTime<Utc>,
     pub(super) run_at: DateTime<Utc>,
     pub(super) attempted_at: DateTime<Utc>,
@@ -87,6 +90,14 @@ impl ClaimedRow {
             value: value.to_string(),
         };
         let location = Location::parse(self.segment, &self.tuple).ok_or_else(|| unreadable("ctid", &self.tuple))?;
+        let mut unreadable_document = None;
+        let mut document = |column: &str, text: Option<String>| {
+            let value = serde_json::from_str(&text?);
+            value
+                .map_err(|error| unreadable_document = Some(format!("the {column} of the job cannot be read: {error}")))
+                .ok()
+        };
+        let (metadata, progress) = (document("metadata", self.metadata), document("progress", self.progress));
         Ok(Claimed {
             lease: Lease::new(JobId::new(self.id), RunLease::new(self.run_lease), location),
             kind: self.kind,
@@ -96,15 +107,16 @@ impl ClaimedRow {
             max_attempts: self.max_attempts,
             snoozes: self.snoozes,
             args: self.args,
-            metadata: self.metadata,
-            tags: self.tags.unwrap_or_default(),
+            metadata,
+            tags: self.tags.unwrap_or_default().into_iter().flatten().collect(),
             trace_context: self.trace_context,
-            progress: self.progress,
+            progress,
             created_at: self.created_at,
             run_at: self.run_at,
             attempted_at: self.attempted_at,
             deadline_at: self.deadline_at,
             timeout: self.timeout_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            unreadable: unreadable_document,
         })
     }
 }
