@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use awa_model::{JobId, Kind, Priority, Progress, QueueName, RunLease, WorkerId};
 use awa_storage::Guarded;
+use awa_storage::attempt::flush_progress;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempts::{Attempt, CancelReason};
+use crate::bounded::bounded;
 use crate::failure::Error;
 use crate::progress_buffer::Snapshot;
 use crate::registry::SharedData;
@@ -255,7 +257,7 @@ impl ProgressHandle<'_> {
     /// not stop the write.
     ///
     /// # Errors
-    /// [`Error::LeaseLost`] when the attempt is no longer this process's, and [`Error::Storage`] when the database could
+    /// [`Error::LeaseLost`] when the attempt is no longer this process's or has ended, and [`Error::Storage`] when the database could
     /// not be asked; the progress is kept and told again later.
     pub async fn flush(&self) -> Result<(), Error> {
         let attempt = &self.context.attempt;
@@ -265,6 +267,10 @@ impl ProgressHandle<'_> {
             let returned = buffer.returned();
             tokio::pin!(returned);
             returned.as_mut().enable();
+            // The settlement carries what was reported before; written after that, this could be overwritten by it.
+            if attempt.is_answered() {
+                return Err(Error::LeaseLost);
+            }
             if buffer.is_stored(wanted) {
                 return Ok(());
             }
@@ -281,7 +287,7 @@ impl JobContext {
     async fn store(&self, snapshot: Snapshot) -> Result<(), Error> {
         let (attempt, pool) = (Arc::clone(&self.attempt), self.services.pool.clone());
         let writing = self.services.runtime.spawn(async move {
-            let answer = awa_storage::attempt::flush_progress(&pool, &attempt.held, snapshot.json()).await?;
+            let answer = bounded(flush_progress(&pool, &attempt.held, snapshot.json())).await?;
             match answer {
                 Guarded::Applied(()) => {
                     snapshot.stored();
