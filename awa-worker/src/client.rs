@@ -166,7 +166,7 @@ impl ClientBuilder {
     }
 
     /// How long a handler that is asked to stop, by a timeout or a shutdown, may take to return before its attempt is
-    /// ended without it. Default 5 s.
+    /// ended without it. Default 5 s, at most a day.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.config.cancel_grace = grace;
         self

@@ -97,6 +97,7 @@ impl Config {
         let bounds = [
             ("heartbeat_interval", self.heartbeat_interval, Duration::from_millis(100), Duration::from_secs(3600)),
             ("poll_interval", self.poll_interval, Duration::from_millis(10), Duration::from_secs(3600)),
+            ("cancel_grace", self.cancel_grace, Duration::ZERO, Duration::from_secs(86_400)),
             ("settle_give_up_after", self.settle_give_up_after, Duration::from_millis(10), Duration::from_secs(86_400)),
         ];
         for (setting, value, least, most) in bounds {

@@ -34,7 +34,7 @@ pub(crate) fn settings(config: &Config) -> MaintenanceConfig {
     MaintenanceConfig {
         heartbeat: config.heartbeat_interval,
         staleness: config.stale_after,
-        deadline_grace: config.cancel_grace + SETTLE_ALLOWANCE,
+        deadline_grace: config.cancel_grace.saturating_add(SETTLE_ALLOWANCE),
         worker_forget: usual.worker_forget.max(config.stale_after.saturating_mul(2)),
         rescue_interval: usual.rescue_interval.min(config.stale_after / SWEEPS_PER_STALENESS),
         ..usual
