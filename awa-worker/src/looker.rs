@@ -57,6 +57,7 @@ impl Looker {
     /// One tick. Returns how long to wait for the next.
     async fn pass(&mut self, started: Instant) -> Duration {
         let flow = &self.engine.flow;
+        let seen = flow.seen();
         match bounded(self.engine.cursors.tick(&self.engine.pool)).await {
             Ok(tick) => {
                 if tick.found > 0 {
@@ -64,12 +65,12 @@ impl Looker {
                 }
                 let (pace, still) = pace(tick, self.still);
                 self.still = still;
-                flow.set_pace(pace);
+                flow.set_pace(pace, seen);
                 self.unpersisted |= tick.moved;
             }
             Err(error) => {
                 tracing::warn!(%error, "looking for passed rows failed: trying again");
-                flow.set_pace(Pace::Flowing);
+                flow.set_pace(Pace::Flowing, seen);
                 return jitter::lengthened(PAUSE_MAX);
             }
         }
