@@ -40,9 +40,6 @@ const LINGER: Duration = Duration::from_millis(2);
 /// Pauses between tries of a batch, when the database cannot be reached: from, to.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// How often a batch that meets other people's locks is tried whole.
-const CONTENDED_TRIES_MAX: u32 = 2;
-
 /// An attempt that has ended and is not settled yet.
 pub(crate) struct Finished {
     outcome: Outcome,
@@ -243,15 +240,14 @@ enum Sent {
 
 /// Sends one piece again and again while the fault is not in the piece.
 async fn send_until_answered<R: Row>(engine: &Engine, rows: &[R]) -> Sent {
-    let mut contended = 0;
     let mut pause = PAUSES.0;
     loop {
         let error = match bounded(R::send(&engine.pool, rows)).await {
             Ok(answers) => return Sent::Answered(answers),
             Err(error) => error,
         };
-        contended += u32::from(error.is_contention());
-        if !error.is_transient() || contended >= CONTENDED_TRIES_MAX {
+        // Somebody's lock may be on one row only, and each try waits for it: the others go on in smaller pieces.
+        if !error.is_transient() || error.is_contention() {
             return Sent::Refused(error);
         }
         tracing::warn!(%error, batch.size = rows.len(), "outcomes could not be written: trying again");

@@ -7,7 +7,8 @@
 -- as applied, so a retry after an unknown commit is harmless. Completion clears progress.
 -- First by tuple id, then by id in the same segment, then wherever awa.locate finds the row: each look is a statement of its
 -- own, so a row that a move or a heartbeat changed meanwhile is not taken for lost.
--- Index: the primary key of each segment. Locks the rows in array order; waits at most a second for another's lock.
+-- Index: the primary key of each segment. Locks the rows in array order; waits at most a quarter of a second for another's
+-- lock: the caller then tries smaller batches.
 do $install$
 declare
     branch constant text := $branch$
@@ -71,7 +72,7 @@ create or replace function awa.complete(
     set enable_hashjoin = off
     set enable_mergejoin = off
     set jit = off
-    set lock_timeout = '1s'
+    set lock_timeout = '250ms'
 as $complete$
 #variable_conflict use_column
 declare

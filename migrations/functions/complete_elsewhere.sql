@@ -12,7 +12,7 @@ create or replace function awa.complete_elsewhere(p_ids bigint[], p_leases bigin
     set enable_hashjoin = off
     set enable_mergejoin = off
     set jit = off
-    set lock_timeout = '1s'
+    set lock_timeout = '250ms'
 as $$
 #variable_conflict use_column
 declare

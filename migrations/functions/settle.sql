@@ -9,7 +9,8 @@
 -- the attempt back. Leaving running clears owner, heartbeat and deadline; lease, progress and errors stay.
 -- Answers each id with the state it is in now, or null where the lease is lost. A lease that finds its own outcome already
 -- there counts as applied, so a retry after an unknown commit is harmless.
--- Index: the primary keys. Locks as awa.take does; waits at most a second for another's lock.
+-- Index: the primary keys. Locks as awa.take does; waits at most a quarter of a second for another's lock: the caller
+-- then tries smaller batches.
 do $install$
 begin
     execute replace($function$
@@ -31,7 +32,7 @@ create or replace function awa.settle(
     set enable_hashjoin = off
     set enable_mergejoin = off
     set jit = off
-    set lock_timeout = '1s'
+    set lock_timeout = '250ms'
 as $settle$
 #variable_conflict use_column
 declare
