@@ -6,6 +6,8 @@
 mod builder;
 mod leases;
 mod panics;
+mod poison;
+mod processes;
 mod progress;
 mod readme;
 mod runs;

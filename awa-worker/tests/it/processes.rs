@@ -1,0 +1,213 @@
+//! Workers as processes of their own, killed and stopped by signals.
+//!
+//! The children are this test program again, told by the environment to be one.
+
+use std::env;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use awa_worker::{Client, JobContext, JobError, NewJob};
+use serde_json::{Value, json};
+use sqlx::PgPool;
+
+use crate::leases::rescue_all;
+use crate::support::{Probe, Rig, drain, probe, soon, until};
+
+/// What the child does with its jobs: the name of a variable, and its values.
+const MODE: &str = "AWA_TEST_CHILD";
+const HANG: &str = "hang";
+const FINISH: &str = "finish";
+
+const URL: &str = "AWA_TEST_CHILD_DATABASE_URL";
+
+/// A child that dies with this value, so that a failed test leaves none behind.
+struct Process(Child);
+
+impl Process {
+    fn start(rig: &Rig, mode: &str) -> Self {
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "processes::child_works_when_told_to", "--nocapture"])
+            .env(MODE, mode)
+            .env(URL, rig.database.url())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.expect("this program can be started"))
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.0.id().to_string()]).status();
+        assert!(sent.expect("a kill command").success(), "{name}");
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    async fn ended(mut self) -> bool {
+        soon("the end of a process", tokio::task::spawn_blocking(move || self.0.wait().unwrap().success()))
+            .await
+            .unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Gone already, if the test went well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Not a claim of its own: the body of the child processes.
+#[test]
+fn child_works_when_told_to() {
+    let (Ok(mode), Ok(url)) = (env::var(MODE), env::var(URL)) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let pool = PgPool::connect(&url).await.unwrap();
+        let builder = Client::builder(pool.clone())
+            .heartbeat_interval(Duration::from_millis(250))
+            .stale_after(Duration::from_secs(2));
+        let builder = if mode == HANG { builder.without_maintenance() } else { builder };
+        let handler = move |job: Probe, context: JobContext| behave(mode.clone(), pool.clone(), job, context);
+        builder.register(handler).build().unwrap().run_until(awa_worker::shutdown_signal()).await.unwrap();
+    });
+}
+
+async fn behave(mode: String, pool: PgPool, job: Probe, context: JobContext) -> Result<Value, JobError> {
+    match job.name.as_str() {
+        "abort" => std::process::abort(),
+        "gated" => {
+            while !sqlx::query_scalar::<_, bool>("select to_regclass('public.gate') is not null")
+                .fetch_one(&pool)
+                .await?
+            {
+                tokio::task::yield_now().await;
+            }
+        }
+        "step" if mode == HANG => {
+            context.set_checkpoint("step", &400)?;
+            context.progress().flush().await?;
+            std::future::pending().await
+        }
+        _ if mode == HANG => std::future::pending().await,
+        _ => {}
+    }
+    Ok(json!(context.checkpoint::<u64>("step")?))
+}
+
+async fn running(rig: &Rig, jobs: i64) {
+    until("all jobs run", async || rig.count("select count(*) from awa.jobs where state = 'running'").await == jobs)
+        .await;
+}
+
+// PROC-04, LOST-02, STUCK-10
+#[tokio::test]
+async fn jobs_of_a_killed_process_end_as_they_should_in_another() {
+    let rig = Rig::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..13 {
+        ids.push(rig.enqueue(probe("plain")).await);
+    }
+    let last_attempt = rig.enqueue(NewJob::new(&probe("plain")).max_attempts(1)).await;
+    let with_progress = rig.enqueue(probe("step")).await;
+    let mut killed = Process::start(&rig, HANG);
+    running(&rig, 15).await;
+    let stored = "select count(*) from awa.jobs where progress is not null";
+    until("progress is stored", async || rig.count(stored).await == 1).await;
+    let other = Process::start(&rig, FINISH);
+    until("both work", async || rig.count("select count(*) from awa.workers").await == 2).await;
+    killed.kill();
+    until("all are rescued", async || rig.count("select count(*) from awa.jobs where state = 'running'").await == 0)
+        .await;
+    rig.execute("update awa.scheduled_jobs set run_at = now()").await;
+    for id in ids {
+        let row = rig.state(id, "completed").await;
+        assert_eq!((row.attempt, row.run_lease), (2, 2));
+        assert!(row.last_error().starts_with("rescued: worker"), "{}", row.last_error());
+    }
+    let failed = rig.state(last_attempt, "failed").await;
+    assert_eq!((failed.attempt, failed.errors.as_ref().and_then(Value::as_array).map(Vec::len)), (1, Some(1)));
+    assert!(failed.last_error().starts_with("rescued: worker"), "{}", failed.last_error());
+    assert_eq!(rig.state(with_progress, "completed").await.result, Some(json!(400)));
+    other.signal("-TERM");
+    assert!(other.ended().await);
+    assert_eq!(rig.count("select count(*) from awa.jobs where state not in ('completed', 'failed')").await, 0);
+}
+
+// STUCK-10
+#[tokio::test]
+async fn job_that_kills_its_process_each_time_ends_failed_and_blocks_nobody() {
+    let rig = Rig::new().await;
+    let id = rig.enqueue(NewJob::new(&probe("abort")).max_attempts(3)).await;
+    for attempt in 1..=3 {
+        let process = Process::start(&rig, HANG);
+        assert!(!process.ended().await);
+        assert_eq!(rig.row(id).await.attempt, attempt);
+        assert_eq!(rescue_all(&rig.pool, Duration::ZERO).await, 1);
+        rig.promote().await;
+    }
+    let row = rig.row(id).await;
+    assert_eq!((row.state.as_str(), row.attempt), ("failed", 3));
+    assert_eq!(row.errors.as_ref().and_then(Value::as_array).map(Vec::len), Some(3));
+    let next = rig.enqueue(probe("next")).await;
+    let process = Process::start(&rig, FINISH);
+    rig.state(next, "completed").await;
+    process.signal("-TERM");
+    assert!(process.ended().await);
+}
+
+// DUP-01
+#[tokio::test]
+async fn process_that_was_stopped_and_goes_on_settles_nothing_any_more() {
+    let rig = Rig::new().await;
+    let id = rig.enqueue(probe("gated")).await;
+    let stopped = Process::start(&rig, FINISH);
+    running(&rig, 1).await;
+    stopped.signal("-STOP");
+    until("rescue", async || rescue_all(&rig.pool, Duration::from_secs(1)).await == 1).await;
+    rig.promote().await;
+    let client = rig.client().register(async |_: Probe| Ok::<_, JobError>(json!("second"))).build().unwrap();
+    let second = client.start().await.unwrap();
+    let row = rig.state(id, "completed").await;
+    assert_eq!((row.attempt, row.result.clone()), (2, Some(json!("second"))));
+    rig.execute("create table public.gate ()").await;
+    stopped.signal("-CONT");
+    stopped.signal("-TERM");
+    assert!(stopped.ended().await);
+    assert_eq!(rig.row(id).await, row);
+    drain(&second).await;
+}
+
+// LOST-02, LOST-04
+#[tokio::test]
+async fn worker_outlives_all_of_its_connections_and_its_attempts_do_too() {
+    let rig = Rig::new().await;
+    let gate = crate::support::Gate::new();
+    let (tell, mut told) = crate::support::events();
+    let passed = gate.clone();
+    let handler = move |_: Probe, context: JobContext| {
+        let (tell, gate) = (tell.clone(), passed.clone());
+        async move {
+            tell.send(context).unwrap();
+            gate.passed().await;
+            Ok::<Value, JobError>(Value::Null)
+        }
+    };
+    let running = rig.client().register(handler).build().unwrap().start().await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let ended = "select pg_terminate_backend(pid) from pg_stat_activity
+                      where application_name like 'awa %' and datname = current_database()";
+        rig.execute(ended).await;
+        ids.push(rig.enqueue(probe("a")).await);
+        soon("start", told.recv()).await.unwrap();
+    }
+    gate.open();
+    for id in ids {
+        assert_eq!(rig.state(id, "completed").await.attempt, 1);
+    }
+    drain(&running).await;
+}
