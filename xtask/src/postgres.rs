@@ -45,6 +45,12 @@ impl Server {
         if let Some(keeper) = self.keeper.take() {
             keeper.release();
         }
+        let data = Cluster::data_in(self.cluster.directory());
+        println!(
+            "the server stays, until: kill -INT $(head -1 {}/postmaster.pid); its files are in {}",
+            data.display(),
+            self.cluster.directory().display()
+        );
     }
 }
 

@@ -1,3 +1,5 @@
+//! Each way in which a run can go wrong, made by spoiling a good one.
+
 use super::*;
 
 /// Two files, every job as it should be, a merge that died once with one file checkpointed.
