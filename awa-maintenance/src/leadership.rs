@@ -7,7 +7,7 @@
 //! An election is not assumed: a term belongs to one [`Term`], renewals match holder and number, and a term that was lost or
 //! given up is never taken up again (LEADER-01).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use awa_model::WorkerId;
 use awa_storage::{
@@ -17,7 +17,7 @@ use awa_storage::{
 use sqlx::PgPool;
 use tokio::{sync::watch, time::Instant};
 
-use crate::Error;
+use crate::{Error, contact::Contact};
 
 /// The duty that is led: all of maintenance.
 pub const DUTY: &str = "maintenance";
@@ -33,6 +33,7 @@ pub struct Elector {
     lasts: Duration,
     term: Option<Term>,
     trusted_until: watch::Sender<Option<Instant>>,
+    contact: Arc<Contact>,
 }
 
 /// Tells whether this process leads. Cheap to clone; goes by the monotonic clock, asks nobody.
@@ -44,7 +45,13 @@ pub struct Trust {
 impl Elector {
     /// An elector that has not stood yet. `holder` has to be fresh for this process, `lasts` is how long a term lasts.
     pub fn new(pool: PgPool, holder: WorkerId, lasts: Duration) -> Self {
-        Self { pool, holder, lasts, term: None, trusted_until: watch::Sender::new(None) }
+        Self { pool, holder, lasts, term: None, trusted_until: watch::Sender::new(None), contact: Arc::default() }
+    }
+
+    /// Tells `contact` of every answer.
+    pub(crate) fn telling(mut self, contact: Arc<Contact>) -> Self {
+        self.contact = contact;
+        self
     }
 
     /// A handle that tells whether this process leads.
@@ -66,7 +73,10 @@ impl Elector {
         // Before the question: the term may have begun any time from here on.
         let asked = Instant::now();
         if let Some(term) = &self.term {
-            match leader::renew(&self.pool, term, self.lasts).await? {
+            let renewed = leader::renew(&self.pool, term, self.lasts).await?;
+            // Before the duties hear that they lead: rescue has to know by then whether the database was away.
+            self.contact.answered(self.lasts);
+            match renewed {
                 Guarded::Applied(()) => {
                     self.trust_from(asked);
                     return Ok(true);
@@ -79,6 +89,7 @@ impl Elector {
             }
         }
         self.term = leader::acquire(&self.pool, DUTY, self.holder, self.lasts).await?;
+        self.contact.answered(self.lasts);
         if let Some(term) = &self.term {
             tracing::info!(term = term.number(), "leads maintenance");
             self.trust_from(asked);

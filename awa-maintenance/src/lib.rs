@@ -11,6 +11,7 @@
 mod auditor;
 mod claims_keeper;
 mod config;
+mod contact;
 mod duty;
 mod error;
 mod leadership;

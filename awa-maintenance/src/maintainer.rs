@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 
 use crate::{
     Auditor, ClaimsKeeper, Duty, Elector, Error, InvalidConfig, MaintenanceConfig, Pass, Promoter, Pruner, Rescuer,
-    RingKeeper, Trust,
+    RingKeeper, Trust, contact::Contact,
 };
 
 /// How long giving up the lead may take before the process stops all the same.
@@ -47,15 +47,18 @@ impl Maintainer {
     ///
     /// Every rule that the configuration breaks.
     pub fn new(pool: PgPool, holder: WorkerId, config: MaintenanceConfig) -> Result<Self, Vec<InvalidConfig>> {
+        let contact = Arc::<Contact>::default();
         let duties: Vec<Arc<dyn Duty>> = vec![
             Arc::new(Promoter::new(pool.clone(), config)),
-            Arc::new(Rescuer::new(pool.clone(), config)),
+            Arc::new(Rescuer::watching(pool.clone(), config, Arc::clone(&contact))),
             Arc::new(RingKeeper::new(pool.clone(), config)),
             Arc::new(ClaimsKeeper::new(pool.clone(), config)),
             Arc::new(Pruner::new(pool.clone(), config)),
             Arc::new(Auditor::new(pool.clone(), config)),
         ];
-        Self::with_duties(pool, holder, config, duties)
+        let mut maintainer = Self::with_duties(pool, holder, config, duties)?;
+        maintainer.elector = maintainer.elector.telling(contact);
+        Ok(maintainer)
     }
 
     /// A maintainer with duties of the caller's choice.

@@ -4,7 +4,10 @@
 //! goes on behind them at once, so that neither a great number of dead attempts nor a page of rows that must not be rescued
 //! hides the rest (STUCK-05). A pass that fails starts the sweep over (LOST-02). Between sweeps lies `rescue_interval`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use awa_storage::{
@@ -14,7 +17,7 @@ use awa_storage::{
 use sqlx::PgPool;
 use tracing::Span;
 
-use crate::{Duty, Error, MaintenanceConfig, Next, Pass};
+use crate::{Duty, Error, MaintenanceConfig, Next, Pass, contact::Contact};
 
 /// Dead workers are taken out of the registry in batches of this size.
 const FORGET_MAX: u32 = 1000;
@@ -25,12 +28,23 @@ pub struct Rescuer {
     pool: PgPool,
     config: MaintenanceConfig,
     from: Mutex<RescueCursor>,
+    contact: Arc<Contact>,
 }
 
 impl Rescuer {
     /// A rescuer at the start of a sweep.
     pub fn new(pool: PgPool, config: MaintenanceConfig) -> Self {
-        Self { pool, config, from: Mutex::default() }
+        Self::watching(pool, config, Arc::default())
+    }
+
+    /// One that waits for signs of life when the database was away.
+    pub(crate) fn watching(pool: PgPool, config: MaintenanceConfig, contact: Arc<Contact>) -> Self {
+        Self { pool, config, from: Mutex::default(), contact }
+    }
+
+    /// The time in which every attempt that lives says so, once it can: a heartbeat, and half of one to connect again.
+    fn patience(&self) -> Duration {
+        self.config.heartbeat + self.config.heartbeat / 2
     }
 
     fn from(&self) -> MutexGuard<'_, RescueCursor> {
@@ -59,6 +73,9 @@ impl Duty for Rescuer {
     }
 
     async fn pass(&self) -> Result<Pass, Error> {
+        if let Some(left) = self.contact.patience_left(self.patience()) {
+            return Ok(Pass { changed: 0, next: Next::In(left) });
+        }
         // Taken out for the time of the pass: one that fails leaves the start of a sweep behind.
         let from = std::mem::take(&mut *self.from());
         let rescued = rescue(&self.pool, &self.limits(), from).await?;
