@@ -47,12 +47,15 @@ const TRANSIENT: [&str; 9] = [
     "57P01", // admin_shutdown
     "57P02", // crash_shutdown
     "57P03", // cannot_connect_now
-    "53300", // too_many_connections
+    "57P05", // idle_session_timeout
     "25006", // read_only_sql_transaction: connected to a standby during a failover
 ];
 
 /// Raised by the database function `awa.take_unique_keys`.
 const UNIQUE_KEY_CONTENDED: &str = "AWA01";
+
+/// Classes of SQLSTATE that are transient as a whole: the connection, and resources (disk, memory, connections).
+const TRANSIENT_CLASSES: [&str; 2] = ["08", "53"];
 
 /// What another transaction causes that touches the same rows.
 const CONTENTION: [&str; 4] = ["40001", "40P01", "55P03", "57014"];
@@ -82,9 +85,9 @@ impl Error {
             | sqlx::Error::Protocol(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::WorkerCrashed => true,
-            sqlx::Error::Database(answer) => {
-                answer.code().is_some_and(|code| TRANSIENT.contains(&code.as_ref()) || code.starts_with("08"))
-            }
+            sqlx::Error::Database(answer) => answer.code().is_some_and(|code| {
+                TRANSIENT.contains(&code.as_ref()) || TRANSIENT_CLASSES.iter().any(|class| code.starts_with(class))
+            }),
             _ => false,
         }
     }
