@@ -6,6 +6,7 @@ mod claim;
 mod claims;
 mod enqueue;
 mod guards;
+mod hops;
 mod hot;
 mod leader;
 mod notify;
