@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use crate::command::{Result, cargo, run};
 
-/// Name of a step, and what `cargo` is called with. The quick ones first: they find most mistakes.
+/// Name of a step, and what `cargo` is called with. The quick ones first: they find most mistakes. Benches are built and
+/// run once, measuring nothing (`--long` because their programs know no names to skip).
 const STEPS: [(&str, &[&str]); 9] = [
     ("format", &["fmt", "--all", "--check"]),
     ("tidy", &["xtask", "tidy"]),
@@ -13,7 +14,7 @@ const STEPS: [(&str, &[&str]); 9] = [
     ("docs/schema.sql", &["xtask", "schema", "--check"]),
     ("rustdoc", &["doc", "--workspace", "--no-deps", "--quiet"]),
     ("tests and doc tests", &["xtask", "test"]),
-    ("benches once", &["xtask", "test", "--", "-p", "awa-benches", "--benches"]),
+    ("benches once", &["xtask", "test", "--long", "--", "-p", "awa-benches", "--benches"]),
     ("demo", &["xtask", "demo", "--jobs", "40"]),
 ];
 

@@ -35,7 +35,7 @@ pub(crate) struct Binaries {
 }
 
 impl Binaries {
-    /// The first suitable ones, in the order that docs/testing.md states.
+    /// The first suitable ones, in the order that CONTRIBUTING.md states.
     pub(crate) fn find(major: Option<u32>, account: Account) -> Result<Self> {
         if let Some(directory) = env::var_os("AWA_PG_BIN") {
             let named = Self::at(Path::new(&directory), account).ok_or_else(|| {
