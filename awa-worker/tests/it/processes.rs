@@ -90,7 +90,7 @@ async fn behave(mode: String, pool: PgPool, job: Probe, context: JobContext) -> 
         "step" if mode == HANG => {
             context.set_checkpoint("step", &400)?;
             context.progress().flush().await?;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
         _ if mode == HANG => std::future::pending().await,
         _ => {}
