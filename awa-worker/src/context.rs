@@ -239,6 +239,8 @@ impl ProgressHandle<'_> {
     /// # Errors
     /// When the message cannot be stored; nothing is changed then.
     pub fn set(&self, percent: impl TryInto<i64>, message: impl Into<String>) -> Result<(), Error> {
+        // Conversions are the caller's code: not under the lock, which the heartbeat needs too.
+        let (percent, message) = (percent.try_into().unwrap_or(i64::MAX), message.into());
         Ok(self.context.attempt.progress().change(|progress| progress.set(percent, message))?)
     }
 
@@ -248,6 +250,7 @@ impl ProgressHandle<'_> {
     /// When it is not an object, holds what the database cannot store, or makes the progress too large; nothing is
     /// changed then.
     pub fn update_metadata(&self, entries: impl Into<Value>) -> Result<(), Error> {
+        let entries = entries.into();
         Ok(self.context.attempt.progress().change(|progress| progress.update_metadata(entries))?)
     }
 
