@@ -287,6 +287,7 @@ impl Supervisor {
     /// The steps of [`shutdown`](crate::shutdown). A part that `failed` is not waited for.
     async fn take_down(self, failed: Option<&str>, wishes: &mut watch::Receiver<Wish>) -> ShutdownReport {
         let engine = self.engine;
+        tracing::info!(worker.id = %engine.worker.get(), held = engine.attempts.len(), "shutting down: handlers may finish");
         engine.draining.cancel();
         let claiming = async {
             for (part, task) in [("dispatcher", self.dispatcher), ("looker", self.looker)] {
