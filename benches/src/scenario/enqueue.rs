@@ -73,9 +73,9 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         let mut bytes = 0.0;
         for _ in 0..ROUNDS {
             let before = meter.cost(0.0).await?.wal_bytes;
-            ours.add(insert(&scratch, slice, producers, jobs, true).await?)?;
+            ours.add(&insert(&scratch, slice, producers, jobs, true).await?)?;
             bytes += meter.cost(0.0).await?.wal_bytes - before;
-            plain.add(insert(&scratch, slice, producers, jobs, false).await?)?;
+            plain.add(&insert(&scratch, slice, producers, jobs, false).await?)?;
         }
         println!("  {name:<10}{:>10.0} rows/s, a plain table {:.0}", ours.rate(), plain.rate());
         report.figures.insert(name, ours.rate().round());
@@ -101,7 +101,7 @@ impl Inserted {
         Ok(Self { rows: 0, seconds: 0.0, calls: Histogram::new(3)? })
     }
 
-    fn add(&mut self, other: Self) -> Result {
+    fn add(&mut self, other: &Self) -> Result {
         self.rows += other.rows;
         self.seconds += other.seconds;
         self.calls.add(&other.calls)?;
