@@ -36,7 +36,7 @@ create table awa.job_unique_claims (
     constraint job_unique_claims_pkey PRIMARY KEY (unique_key),
     constraint job_unique_claims_unique_key_check CHECK (length(unique_key) = 16)
 );
-comment on table awa.job_unique_claims is 'Who holds a unique key. Written by triggers on the job tables and by awa.enqueue.';
+comment on table awa.job_unique_claims is 'Who holds a unique key. Written by triggers on the job tables and by the functions that enqueue.';
 CREATE INDEX job_unique_claims_job ON awa.job_unique_claims (job_id);
 
 create table awa.jobs_hot (

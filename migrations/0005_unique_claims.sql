@@ -8,7 +8,7 @@ create table awa.job_unique_claims (
     job_id     bigint not null
 );
 
-comment on table awa.job_unique_claims is 'Who holds a unique key. Written by triggers on the job tables and by awa.enqueue.';
+comment on table awa.job_unique_claims is 'Who holds a unique key. Written by triggers on the job tables and by the functions that enqueue.';
 
 create index job_unique_claims_job on awa.job_unique_claims (job_id);
 

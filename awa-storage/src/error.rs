@@ -32,6 +32,10 @@ pub enum Error {
         value: String,
     },
 
+    /// The database has no schema of Awa, or one without the functions of this version; nothing was written.
+    #[error("awa is not installed in this database, or too old: run `awa migrate`, or call `awa_worker::migrate`: {0}")]
+    NotInstalled(#[source] sqlx::Error),
+
     /// Others took and gave back the same unique key too often while it was looked up; nothing was written.
     #[error("a unique key changed hands too often to be taken or looked up")]
     UniqueKeyContended,
@@ -54,6 +58,9 @@ const TRANSIENT: [&str; 9] = [
 /// Raised by the database function `awa.take_unique_keys`.
 const UNIQUE_KEY_CONTENDED: &str = "AWA01";
 
+/// What a statement meets where there is no schema of ours: schema, function, relation.
+const NOT_INSTALLED: [&str; 3] = ["3F000", "42883", "42P01"];
+
 /// Classes of SQLSTATE that are transient as a whole: the connection, and resources (disk, memory, connections).
 const TRANSIENT_CLASSES: [&str; 2] = ["08", "53"];
 
@@ -64,10 +71,11 @@ impl Error {
     /// The error of a statement that takes unique keys.
     pub(crate) fn of_enqueue(error: sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-        if code.is_some_and(|code| code == UNIQUE_KEY_CONTENDED) {
-            return Self::UniqueKeyContended;
+        match code.as_deref() {
+            Some(UNIQUE_KEY_CONTENDED) => Self::UniqueKeyContended,
+            Some(code) if NOT_INSTALLED.contains(&code) => Self::NotInstalled(error),
+            _ => Self::Database(error),
         }
-        Self::Database(error)
     }
 
     /// Whether the same statement may succeed when it is sent once more: the connection broke, the server restarts, a lock
@@ -101,7 +109,9 @@ impl Error {
     /// The SQLSTATE that the database answered with (PostgreSQL documentation, appendix A), if it did.
     pub fn sqlstate(&self) -> Option<String> {
         match self {
-            Self::Database(sqlx::Error::Database(answer)) => answer.code().map(std::borrow::Cow::into_owned),
+            Self::Database(sqlx::Error::Database(answer)) | Self::NotInstalled(sqlx::Error::Database(answer)) => {
+                answer.code().map(std::borrow::Cow::into_owned)
+            }
             _ => None,
         }
     }

@@ -147,7 +147,9 @@ pub(crate) fn check_queues(given: &[(String, QueueConfig)]) -> (Vec<ServedQueue>
 }
 
 /// Every mistake in how a client was put together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// `Debug` prints the message: what a `main` that returns the error shows has to be readable.
+#[derive(Clone, PartialEq, Eq)]
 pub struct BuildError {
     mistakes: Vec<Mistake>,
 }
@@ -175,6 +177,12 @@ impl std::fmt::Display for BuildError {
             write!(formatter, "{mistake}")?;
         }
         Ok(())
+    }
+}
+
+impl std::fmt::Debug for BuildError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, formatter)
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::config::BuildError;
 
 /// An error of the client or the worker.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` prints the message and its causes: what a `main` that returns the error shows has to be readable.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The client was put together wrongly; all mistakes at once.
@@ -30,4 +32,16 @@ pub enum Error {
         /// The part that stopped.
         part: &'static str,
     },
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{self}")?;
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            write!(formatter, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
 }

@@ -25,6 +25,9 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// Rescue sweeps this many times within the time after which an attempt is stale, and at least every ten seconds.
 const SWEEPS_PER_STALENESS: u32 = 9;
 
+/// A dead leader must not delay rescue by more than half of the staleness, nor a live one renew its term all the time.
+const LEADER_TERM_MIN: Duration = Duration::from_secs(3);
+
 /// How long the outcome of an attempt that overran its time may take to arrive, on top of the grace of its handler.
 const SETTLE_ALLOWANCE: Duration = Duration::from_secs(5);
 
@@ -37,6 +40,7 @@ pub(crate) fn settings(config: &Config) -> MaintenanceConfig {
         deadline_grace: config.cancel_grace.saturating_add(SETTLE_ALLOWANCE),
         worker_forget: usual.worker_forget.max(config.stale_after.saturating_mul(2)),
         rescue_interval: usual.rescue_interval.min(config.stale_after / SWEEPS_PER_STALENESS),
+        leader_term: usual.leader_term.min(config.stale_after / 2).max(LEADER_TERM_MIN),
         ..usual
     }
 }

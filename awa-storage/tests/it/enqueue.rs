@@ -242,3 +242,11 @@ async fn ten_thousand_jobs_without_a_key_never_conflict() {
     assert!(inserted.len() == 10_000 && inserted.iter().all(Inserted::is_new));
     assert_eq!(count(&pool, "awa.job_unique_claims").await, 0);
 }
+
+#[tokio::test]
+async fn a_database_without_the_schema_is_told_how_to_get_it() {
+    let database = TestDatabase::empty().await;
+    let error = enqueue(&database.pool(), &job("{}")).await.expect_err("there is no schema");
+    assert!(error.to_string().contains("run `awa migrate`"), "{error}");
+    assert_eq!(error.sqlstate().as_deref(), Some("3F000"));
+}
