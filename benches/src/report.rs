@@ -141,6 +141,11 @@ impl Report {
             self.figures.insert("last_10", mean(last).round());
             self.figures.insert("last_10_of_first_10", mean(last) / mean(first));
         }
+        let cpu: Vec<f64> = samples.cpu_per_second.iter().copied().take(seconds).collect();
+        if let (Some(first), Some(last)) = (cpu.first_chunk::<10>(), cpu.last_chunk::<10>()) {
+            self.figures.insert("server_cpu_us_per_job_first_10", mean(first));
+            self.figures.insert("server_cpu_us_per_job_last_10", mean(last));
+        }
         let dead = self.dead_tuples.values().copied().max().unwrap_or(0);
         self.figures.insert("dead_rows_max_of_a_table", dead as f64);
     }
@@ -157,14 +162,14 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "  {:<28}{}", "jobs/s", grouped(self.jobs_per_s))?;
+        writeln!(out, "  {:<34}{}", "jobs/s", grouped(self.jobs_per_s))?;
         if !self.runs.is_empty() {
             let runs: Vec<String> = self.runs.iter().map(|rate| grouped(*rate)).collect();
-            writeln!(out, "  {:<28}{}", "  of runs", runs.join("  "))?;
+            writeln!(out, "  {:<34}{}", "  of runs", runs.join("  "))?;
         }
         if let Some(latency) = &self.latency_ms {
             let Latency { p50, p95, p99, max } = latency;
-            writeln!(out, "  {:<28}p50 {p50:.2}  p95 {p95:.2}  p99 {p99:.2}  max {max:.2}", "latency, ms")?;
+            writeln!(out, "  {:<34}p50 {p50:.2}  p95 {p95:.2}  p99 {p99:.2}  max {max:.2}", "latency, ms")?;
         }
         let figures = [
             ("log, bytes/job", self.wal_bytes_per_job),
@@ -175,20 +180,20 @@ impl fmt::Display for Report {
         ];
         for (name, value) in figures {
             if let Some(value) = value {
-                writeln!(out, "  {name:<28}{}", rounded(value))?;
+                writeln!(out, "  {name:<34}{}", rounded(value))?;
             }
         }
         for (thread, micros) in &self.client_cpu_us_by_thread {
-            writeln!(out, "  {:<28}{micros:.1}", format!("  {thread}"))?;
+            writeln!(out, "  {:<34}{micros:.1}", format!("  {thread}"))?;
         }
         for (name, value) in &self.figures {
-            writeln!(out, "  {:<28}{}", name.replace('_', " "), rounded(*value))?;
+            writeln!(out, "  {:<34}{}", name.replace('_', " "), rounded(*value))?;
         }
         for (table, dead) in self.dead_tuples.iter().filter(|(_, dead)| **dead >= 100) {
-            writeln!(out, "  {:<28}{dead} {table}", "dead rows")?;
+            writeln!(out, "  {:<34}{dead} {table}", "dead rows")?;
         }
         for (name, value) in &self.settings {
-            writeln!(out, "  {name:<28}{}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
+            writeln!(out, "  {name:<34}{}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
         }
         for one in &self.statements {
             let calls = one.calls.max(1) as f64;

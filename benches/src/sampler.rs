@@ -14,7 +14,10 @@ use std::{
 };
 
 use sqlx::{Connection as _, PgConnection, Row as _};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval},
+};
 
 use crate::{
     Result,
@@ -28,6 +31,7 @@ use crate::{
 /// A sampler at work.
 pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
+    seconds: watch::Receiver<usize>,
     crew: Crew<Samples>,
 }
 
@@ -36,6 +40,8 @@ pub(crate) struct Sampler {
 pub(crate) struct Samples {
     /// Jobs completed, second by second.
     pub(crate) per_second: Vec<f64>,
+    /// CPU time of the server a job, microseconds, second by second: steadier than the rate where others use the machine.
+    pub(crate) cpu_per_second: Vec<f64>,
     /// The most dead rows of each table outside the ring, where there were any.
     pub(crate) dead_rows: BTreeMap<String, i64>,
     /// CPU time that the samples took on the server.
@@ -59,13 +65,20 @@ impl Sampler {
         let options =
             scratch.options().options([("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("jit", "off")]);
         let stopped = Arc::clone(&stop);
+        let (sampled, seconds) = watch::channel(0);
         let crew = runtime::start("sampler", 1, move || async move {
             let mut connection = PgConnection::connect_with(&options).await?;
-            let samples = sample(&mut connection, window, &stopped).await?;
+            let samples = sample(&mut connection, window, &sampled, &stopped).await?;
             connection.close().await?;
             Ok(samples)
         });
-        Self { stop, crew }
+        Self { stop, seconds, crew }
+    }
+
+    /// Waits until so many seconds have been sampled, or sampling has failed.
+    pub(crate) async fn has_sampled(&mut self, seconds: usize) {
+        // An error means that the crew has ended, which `stop` reports.
+        let _ = self.seconds.wait_for(|sampled| *sampled >= seconds).await;
     }
 
     /// Stops after the second that has begun.
@@ -75,11 +88,19 @@ impl Sampler {
     }
 }
 
-async fn sample(connection: &mut PgConnection, window: i64, stop: &AtomicBool) -> Result<Samples> {
+async fn sample(
+    connection: &mut PgConnection,
+    window: i64,
+    sampled: &watch::Sender<usize>,
+    stop: &AtomicBool,
+) -> Result<Samples> {
     let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *connection).await?;
+    let server = processor::Server::of_backend(backend);
+    let cpu_now = || server.and_then(processor::Server::seconds).unwrap_or(0.0);
     let mut samples = Samples::default();
     let mut floors = Floors::new(window);
     let mut before = floors.count(connection).await?;
+    let mut cpu_before = cpu_now();
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = ticks.tick().await;
@@ -88,8 +109,11 @@ async fn sample(connection: &mut PgConnection, window: i64, stop: &AtomicBool) -
         let now = Instant::now();
         let completed = floors.count(connection).await?;
         let rate = (completed - before) as f64 / now.duration_since(last).as_secs_f64();
-        (before, last) = (completed, now);
+        let cpu = cpu_now();
         samples.per_second.push(rate);
+        sampled.send_replace(samples.per_second.len());
+        samples.cpu_per_second.push((cpu - cpu_before) * 1e6 / (completed - before).max(1) as f64);
+        (before, cpu_before, last) = (completed, cpu, now);
         let dead = note_dead_rows(connection, &mut samples.dead_rows).await?;
         println!("{:>5} s  {:>9}/s  {:>6} dead rows outside the ring", samples.per_second.len(), grouped(rate), dead);
     }

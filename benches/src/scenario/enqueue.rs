@@ -11,7 +11,7 @@ use crate::{
     Bench, Result,
     database::Scratch,
     jobs::Jobs,
-    meter::Meter,
+    meter::{Cost, Meter},
     report::{Latency, Report},
     runtime, statements,
 };
@@ -29,18 +29,27 @@ pub(crate) struct Options {
     seconds: u32,
 }
 
-/// The four ways to put jobs in: name, name of the ratio, producers, jobs a call.
-const WAYS: [(&str, &str, u64, usize); 4] = [
-    ("single_1", "single_1_of_plain", 1, 1),
-    ("single_8", "single_8_of_plain", 8, 1),
-    ("many_1", "many_1_of_plain", 1, MANY),
-    ("many_8", "many_8_of_plain", 8, MANY),
+/// The four ways to put jobs in, and what their figures are called.
+const WAYS: [Way; 4] = [
+    Way { name: "single_1", ratio: "single_1_of_plain", cpu: "single_1_cpu_of_plain", producers: 1, jobs: 1 },
+    Way { name: "single_8", ratio: "single_8_of_plain", cpu: "single_8_cpu_of_plain", producers: 8, jobs: 1 },
+    Way { name: "many_1", ratio: "many_1_of_plain", cpu: "many_1_cpu_of_plain", producers: 1, jobs: MANY },
+    Way { name: "many_8", ratio: "many_8_of_plain", cpu: "many_8_cpu_of_plain", producers: 8, jobs: MANY },
 ];
 
-/// Rows that went in, and how long each call took, microseconds.
+struct Way {
+    name: &'static str,
+    ratio: &'static str,
+    cpu: &'static str,
+    producers: u64,
+    jobs: usize,
+}
+
+/// Rows that went in, what they cost, and how long each call took, microseconds.
 struct Inserted {
     rows: u64,
     seconds: f64,
+    cost: Cost,
     calls: Histogram<u64>,
 }
 
@@ -67,25 +76,26 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
     let mut report = Report::new("enqueue", &pool).await?;
     report.setting("latency_ms", "one call of single_1");
     let slice = Duration::from_secs(options.seconds.into()) / ROUNDS;
-    for (name, ratio, producers, jobs) in WAYS {
-        let meter = Meter::start(pool.clone()).await?;
+    for way in &WAYS {
         let (mut ours, mut plain) = (Inserted::nothing()?, Inserted::nothing()?);
-        let mut bytes = 0.0;
         for _ in 0..ROUNDS {
-            let before = meter.cost(0.0).await?.wal_bytes;
-            ours.add(&insert(&scratch, slice, producers, jobs, true).await?)?;
-            bytes += meter.cost(0.0).await?.wal_bytes - before;
-            plain.add(&insert(&scratch, slice, producers, jobs, false).await?)?;
+            ours.add(&insert(&scratch, &pool, slice, way, true).await?)?;
+            plain.add(&insert(&scratch, &pool, slice, way, false).await?)?;
         }
-        println!("  {name:<10}{:>10.0} rows/s, a plain table {:.0}", ours.rate(), plain.rate());
-        report.figures.insert(name, ours.rate().round());
-        report.figures.insert(ratio, ours.rate() / plain.rate());
-        if name == "single_1" {
+        println!("  {:<10}{:>10.0} rows/s, a plain table {:.0}", way.name, ours.rate(), plain.rate());
+        report.figures.insert(way.name, ours.rate().round());
+        report.figures.insert(way.ratio, ours.rate() / plain.rate());
+        if let (Some(cpu), Some(plain_cpu)) = (ours.cpu(), plain.cpu()) {
+            report.figures.insert(way.cpu, cpu / plain_cpu);
+        }
+        if way.name == "single_1" {
             report.jobs_per_s = ours.rate().round();
             report.latency_ms = Latency::of(&ours.calls);
+            report.wal_bytes_per_job = Some(ours.cost.wal_bytes / ours.rows as f64);
+            report.server_cpu_us_per_job = ours.cpu();
         }
-        if name == "many_1" {
-            report.wal_bytes_per_job = Some(bytes / ours.rows as f64);
+        if way.name == "many_1" {
+            report.figures.insert("many_1_wal_bytes", ours.cost.wal_bytes / ours.rows as f64);
         }
     }
     if let Some(count) = bench.statements {
@@ -98,12 +108,15 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
 
 impl Inserted {
     fn nothing() -> Result<Self> {
-        Ok(Self { rows: 0, seconds: 0.0, calls: Histogram::new(3)? })
+        Ok(Self { rows: 0, seconds: 0.0, cost: Cost::default(), calls: Histogram::new(3)? })
     }
 
     fn add(&mut self, other: &Self) -> Result {
         self.rows += other.rows;
         self.seconds += other.seconds;
+        self.cost.wal_bytes += other.cost.wal_bytes;
+        self.cost.server_seconds =
+            other.cost.server_seconds.map(|seconds| seconds + self.cost.server_seconds.unwrap_or(0.0));
         self.calls.add(&other.calls)?;
         Ok(())
     }
@@ -111,11 +124,18 @@ impl Inserted {
     fn rate(&self) -> f64 {
         self.rows as f64 / self.seconds
     }
+
+    /// CPU time of the server a row, microseconds.
+    fn cpu(&self) -> Option<f64> {
+        self.cost.server_seconds.map(|seconds| seconds * 1e6 / self.rows as f64)
+    }
 }
 
-/// Inserts for the length of a slice, with so many producers, each on a connection of its own.
-async fn insert(scratch: &Scratch, slice: Duration, producers: u64, jobs: usize, ours: bool) -> Result<Inserted> {
-    let crews: Vec<_> = (0..producers)
+/// Inserts for the length of a slice, each producer on a connection of its own.
+async fn insert(scratch: &Scratch, pool: &PgPool, slice: Duration, way: &Way, ours: bool) -> Result<Inserted> {
+    let meter = Meter::start(pool.clone()).await?;
+    let jobs = way.jobs;
+    let crews: Vec<_> = (0..way.producers)
         .map(|producer| {
             let options = scratch.options();
             runtime::start("producer", 1, move || async move {
@@ -151,6 +171,7 @@ async fn insert(scratch: &Scratch, slice: Duration, producers: u64, jobs: usize,
         sum.seconds = sum.seconds.max(one.seconds);
         sum.calls.add(&one.calls)?;
     }
+    sum.cost = meter.cost(0.0).await?;
     Ok(sum)
 }
 

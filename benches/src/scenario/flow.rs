@@ -1,10 +1,6 @@
 //! What ceiling, sustained and pinned have in common: a producer and a consumer side by side for some seconds, counted by
 //! the sampler; then the consumer finishes what is left, and the cost is spread over all jobs.
 
-use std::time::Duration;
-
-use tokio::time;
-
 use crate::{
     Bench, Result,
     consumer::{Consumer, Kind},
@@ -55,8 +51,8 @@ pub(super) async fn run(plan: &Plan, bench: &Bench) -> Result<Report> {
     let consumer = Consumer::start(&scratch, plan.consumer);
     let producer = Producer::start(&scratch, plan.offer, consumer.handled());
     consumer.has_begun().await;
-    let sampler = Sampler::start(&scratch, WINDOW);
-    time::sleep(Duration::from_secs(plan.seconds.into())).await;
+    let mut sampler = Sampler::start(&scratch, WINDOW);
+    sampler.has_sampled(plan.seconds as usize).await;
     let enqueued = producer.stop().await?;
     consumer.finish(enqueued).await?;
     let samples = sampler.stop().await?;
