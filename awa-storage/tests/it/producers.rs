@@ -157,8 +157,8 @@ mod long {
 
     #[tokio::test]
     async fn no_job_is_passed_over_whatever_order_transactions_commit_in() {
-        for seed in 0..5 {
-            let scale = Scale { seed, producers: 12, transactions: 600, rows_max: 50 };
+        for seed in 0..2 {
+            let scale = Scale { seed, producers: 8, transactions: 300, rows_max: 50 };
             every_committed_job_is_claimed_once(scale).await;
         }
     }
