@@ -17,8 +17,10 @@ begin
                 return;
             end if;
             begin
-                for batch in select claim.* from awa.active_claims_@ as claim loop
-                    seen := seen || batch.id;
+                select unfinished.seen, unfinished.suspects
+                  into seen, suspects
+                  from awa.unfinished_claims(@::smallint) as unfinished;
+                for batch in select claim.* from awa.active_claims_@ as claim where claim.id = any (suspects) loop
                     copied := copied + awa.copy_claim(batch);
                 end loop;
                 for attempt in 1..5 loop
@@ -65,10 +67,11 @@ create or replace function awa.empty_claims(p_newer_max integer, out outcome tex
     set lock_timeout = '50ms'
 as $body$
 declare
-    part  smallint;
-    batch awa.active_claims;
-    seen  bigint[] := '{}';
-    newer integer := 0;
+    part     smallint;
+    batch    awa.active_claims;
+    seen     bigint[] := '{}';
+    suspects bigint[];
+    newer    integer := 0;
 begin
     looked := 0;
     copied := 0;

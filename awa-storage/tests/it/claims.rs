@@ -47,6 +47,20 @@ async fn what_runs_is_copied_and_what_has_ended_goes() {
 }
 
 #[tokio::test]
+async fn what_runs_is_copied_also_where_the_numbers_of_the_jobs_lie_far_apart() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let (_, mut jobs) = running(&pool, "before", 3).await;
+    run(&pool, "select setval('awa.job_id', 5000000)").await;
+    let (_, after) = running(&pool, "after", 3).await;
+    let ended: Vec<_> = jobs.drain(1..).chain(after).map(|job| Completion { lease: job.lease, result: None }).collect();
+    complete_many(&pool, &ended).await.expect("answers");
+    assert!(switch(&pool).await);
+    assert_eq!(empty(&pool).await, EmptiedClaims::Done { looked: 2, copied: 1 });
+    assert_eq!(count(&pool, UNLISTED).await, 0);
+}
+
+#[tokio::test]
 async fn nothing_is_switched_before_it_is_due_or_to_a_part_in_use() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
