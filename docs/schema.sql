@@ -392,6 +392,8 @@ create function awa.truncate_oldest(p_oldest bigint, p_settled bigint, p_ended_b
 
 create function awa.unexpired_after(p_segment smallint, p_settled bigint, p_ended_by timestamp with time zone, p_longer text[]) returns boolean;
 
+create function awa.unfinished_claims(p_part smallint, OUT seen bigint[], OUT suspects bigint[]) returns record;
+
 create function awa.unique_key(p_kind text, p_queue text, p_args jsonb, p_fields text[], p_period double precision, p_at timestamp with time zone) returns bytea stable;
 
 create function awa.unregister_worker(p_id uuid) returns boolean;
