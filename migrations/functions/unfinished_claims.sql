@@ -4,7 +4,7 @@
 -- not among these has ended for good. Everything is one statement, hence one snapshot, in which a row that moves is in
 -- exactly one place; so what is not found running there ran no more.
 -- Jobs are claimed nearly in the order in which they were numbered. Where the ids of the part lie close together, one walk
--- over that stretch is a fifth of the cost of looking each of them up; where they do not, each batch needs a closer look.
+-- over that stretch is a third of the cost of looking each of them up; where they do not, each batch needs a closer look.
 -- Index: the primary key of each segment. Locks nothing.
 create or replace function awa.unfinished_claims(p_part smallint, out seen bigint[], out suspects bigint[])
     language plpgsql
