@@ -19,7 +19,6 @@ declare
     rounds_max constant integer := 8;
     done bigint[] := '{}';
     job  record;
-    got  bigint;
 begin
     for round in 1..rounds_max loop
         for job in
