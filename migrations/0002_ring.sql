@@ -61,5 +61,5 @@ comment on table awa.queues is
 -- For inserts that name no segment: those who write the parent table directly.
 create function awa.current_segment() returns smallint
     language sql stable
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 return (select (current % 8)::smallint from awa.ring);

@@ -17,7 +17,7 @@ $$;
 
 create function awa.refuse_lane_change() returns trigger
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception 'awa.jobs_hot: id, seq, segment, queue, priority and kind do not change in place'
@@ -28,7 +28,7 @@ $$;
 
 create function awa.refuse_state_change() returns trigger
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception 'awa.jobs_hot: job % cannot go from % to % in place', old.id, old.state, new.state

@@ -30,7 +30,7 @@ end)::smallint;
 -- Takes or gives back the key of one row whose plane, existence or state changed.
 create function awa.keep_unique_claim() returns trigger
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     holds  boolean := tg_op <> 'INSERT' and old.unique_key is not null
@@ -69,7 +69,7 @@ $$;
 -- TRUNCATE fires no row triggers: the keys that the rows still hold go in key order.
 create function awa.release_unique_claims() returns trigger
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- awa.recycle has released them before it took the lock: no scan of the whole table while everybody waits.

@@ -25,7 +25,7 @@ comment on view awa.jobs is 'Every job, whatever its plane. For reading.';
 -- Columns that a move takes over as they are, for functions that move rows: generated, so that none is forgotten.
 create function awa.job_columns(variadic changed text[]) returns text
     language sql stable
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 return (
     select string_agg(quote_ident(attname), ', ' order by attnum)
       from pg_attribute

@@ -11,6 +11,10 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use uuid::Uuid;
 
+mod role;
+
+pub use role::TestRole;
+
 /// The variable that names the server: a role there must be allowed to create databases.
 pub const SERVER_VARIABLE: &str = "AWA_TEST_DATABASE_URL";
 

@@ -11,7 +11,7 @@ create or replace function awa.append_error(
     out dropped integer
 )
     language plpgsql immutable parallel safe
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     errors_max constant integer := 20;

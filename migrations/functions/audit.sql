@@ -59,7 +59,8 @@ create or replace function awa.audit(
     out doubled bigint[]
 )
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -17,7 +17,7 @@ create or replace function awa.batch_unique_keys(
 )
     returns table (unique_keys bytea[], slots integer[], wanted_keys bytea[], wanted_ids bigint[])
     language plpgsql stable
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set jit = off
 as $batch_unique_keys$
 #variable_conflict use_column

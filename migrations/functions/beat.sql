@@ -63,7 +63,8 @@ begin
 create or replace function awa.beat(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_progress jsonb[])
     returns setof bigint
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -5,7 +5,7 @@
 create or replace function awa.canonical_json(p_value jsonb)
     returns text
     language plpgsql immutable
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $canonical_json$
 declare
     printed text := p_value::text;

@@ -17,7 +17,7 @@ create or replace function awa.claim_steps(
 )
     returns table (priorities smallint[], place integer)
     language plpgsql immutable parallel safe
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare

@@ -5,7 +5,7 @@
 create or replace function awa.complete_elsewhere(p_ids bigint[], p_leases bigint[], p_results jsonb[])
     returns setof bigint
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -4,7 +4,7 @@
 -- Index: primary keys of the segments. Locks nothing but what an insert does.
 create or replace function awa.copy_claim(p_batch awa.active_claims) returns integer
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     running record;

@@ -62,7 +62,8 @@ begin
     execute replace($function$
 create or replace function awa.empty_claims(p_newer_max integer, out outcome text, out looked bigint, out copied bigint)
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
     set jit = off
     set lock_timeout = '50ms'
 as $body$

@@ -54,7 +54,8 @@ create or replace function awa.enqueue_batch(
 )
     returns setof bigint
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
     set jit = off
 as $enqueue_batch$
 declare

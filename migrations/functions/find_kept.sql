@@ -39,7 +39,7 @@ create or replace function awa.find_kept(
     out long tid[]
 )
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set jit = off
 as $body$
 begin

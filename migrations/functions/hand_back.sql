@@ -19,7 +19,7 @@ create or replace function awa.hand_back(
 )
     returns table (id bigint, state awa.job_state)
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $body$
 #variable_conflict use_column
 begin

@@ -17,7 +17,7 @@ create or replace function awa.hand_back_each(
 )
     returns table (id bigint, state awa.job_state)
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -12,7 +12,8 @@ create or replace function awa.horizon(
     out current bigint
 )
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

@@ -5,7 +5,8 @@
 -- the transaction's own is there was taken after this began. pg_locks knows the low half of an id. Locks nothing.
 create or replace function awa.idle_writers(p_xids bigint[]) returns setof bigint
     language sql volatile
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
     with held as materialized (
         select * from pg_locks

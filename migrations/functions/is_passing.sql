@@ -3,5 +3,5 @@
 -- Connections (08), rollbacks and deadlocks (40), resources (53), locks (55), operator intervention (57), system (58).
 create or replace function awa.is_passing(p_sqlstate text) returns boolean
     language sql immutable parallel safe
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 return left(p_sqlstate, 2) in ('08', '40', '53', '55', '57', '58');

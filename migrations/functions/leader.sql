@@ -7,7 +7,8 @@
 -- Index: primary key. Locks the duty's row, but only when it is free: asking in vain takes no transaction id.
 create or replace function awa.acquire_leadership(p_duty text, p_holder uuid, p_seconds double precision) returns bigint
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     won bigint;
@@ -40,7 +41,8 @@ create or replace function awa.renew_leadership(
 )
     returns boolean
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     update awa.leader as held
@@ -59,7 +61,8 @@ $$;
 -- Index: primary key. Locks the duty's row.
 create or replace function awa.resign_leadership(p_duty text, p_holder uuid, p_term bigint) returns boolean
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     update awa.leader as held

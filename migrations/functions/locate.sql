@@ -4,7 +4,7 @@
 create or replace function awa.locate(p_ids bigint[], p_leases bigint[])
     returns table (id bigint, run_lease bigint, segment smallint)
     language plpgsql stable
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -18,7 +18,7 @@ begin
     execute replace($function$
 create or replace function awa.lock_jobs(p_ids bigint[]) returns setof awa.jobs_hot
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -59,7 +59,7 @@ create or replace function awa.lock_overdue(
         segment smallint, id bigint, run_lease bigint, unique_key bytea, takes_key boolean, reason text, error text
     )
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

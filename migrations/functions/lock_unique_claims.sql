@@ -4,7 +4,7 @@
 -- Index: the primary key. Waits for other holders as long as the caller's lock_timeout allows.
 create or replace function awa.lock_unique_claims(p_keys bytea[]) returns void
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     if array_length(array_remove(p_keys, null), 1) is null then

@@ -11,7 +11,8 @@ create or replace function awa.look_at_ring(
     out recycle_in double precision
 )
     language sql stable
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 return (
     select row(
         ring.oldest,

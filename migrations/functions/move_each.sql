@@ -3,7 +3,7 @@
 -- Answers how many rows moved; those that cannot be moved stay where they are, and are found again.
 create or replace function awa.move_each(p_segment smallint, p_tuples tid[]) returns bigint
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     here  tid;

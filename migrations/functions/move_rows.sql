@@ -47,7 +47,7 @@ begin
     execute replace($function$
 create or replace function awa.move_rows(p_segment smallint, p_tuples tid[]) returns bigint
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $body$
 declare
     tuples tid[];

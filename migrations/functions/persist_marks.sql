@@ -3,7 +3,8 @@
 -- Locks one row a lane whose mark moved.
 create or replace function awa.persist_marks(p_queues text[], p_priorities smallint[], p_seqs bigint[]) returns void
     language sql volatile
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
     insert into awa.lane_marks as mark (queue, priority, seq)
     select lane.queue, lane.priority, lane.seq

@@ -17,7 +17,7 @@ begin
     execute replace(replace(replace(replace($function$
 create or replace function awa.place_job(p_old awa.jobs_hot, p_new awa.jobs_hot) returns void
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

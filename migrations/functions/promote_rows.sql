@@ -7,7 +7,7 @@ begin
     execute replace($function$
 create or replace function awa.promote_rows(p_tuples tid[], out promoted integer, out queues text[])
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $body$
 begin
     perform awa.lock_unique_claims(array(

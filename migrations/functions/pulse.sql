@@ -14,7 +14,8 @@ create or replace function awa.pulse(
     out registered boolean
 )
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

@@ -18,7 +18,8 @@ create or replace function awa.recycle(
     out reason text
 )
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
     set jit = off
     set lock_timeout = '50ms'
 as $$

@@ -10,7 +10,7 @@ begin
     execute replace($function$
 create or replace function awa.refuse_deferred(p_tuple tid, p_state awa.job_state, p_reason text) returns boolean
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $body$
 begin
     for gives_up_key in 0..1 loop

@@ -24,7 +24,8 @@ create or replace function awa.rescue(
     out next_after bigint
 )
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
     set jit = off
     set lock_timeout = '50ms'
 as $$

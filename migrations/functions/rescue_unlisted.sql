@@ -12,7 +12,7 @@ create or replace function awa.rescue_unlisted(
 )
     returns bigint[]
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     ids    bigint[];

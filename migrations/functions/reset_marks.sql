@@ -4,7 +4,8 @@
 -- Reads every job. Locks the incarnation's row and the marks.
 create or replace function awa.reset_marks() returns bigint
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     dropped     bigint;

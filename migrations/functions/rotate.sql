@@ -4,7 +4,8 @@
 -- rows like any others. Answers false where the ring is full or somebody else was faster. Locks the row of awa.ring.
 create or replace function awa.rotate(p_current bigint) returns boolean
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     update awa.ring as ring

@@ -25,7 +25,8 @@ create or replace function awa.settle(
 )
     returns table (id bigint, state awa.job_state)
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

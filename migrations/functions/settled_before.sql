@@ -12,7 +12,7 @@ create or replace function awa.settled_before(
 )
     returns table (id bigint, state awa.job_state)
     language sql stable
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set enable_seqscan = off
     set enable_hashjoin = off
     set enable_mergejoin = off

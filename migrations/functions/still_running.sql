@@ -28,7 +28,7 @@ begin
 create or replace function awa.still_running(p_segment smallint, p_ids bigint[], p_leases bigint[])
     returns table (segment smallint, id bigint, run_lease bigint)
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -5,7 +5,8 @@
 -- one does. A claim that began before goes on writing to the old part: awa.empty_claims copes. Locks the row of awa.ring.
 create or replace function awa.switch_claims(p_bytes bigint, p_seconds double precision) returns boolean
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     part smallint;

@@ -35,7 +35,7 @@ begin
 create or replace function awa.take(p_segments smallint[], p_ids bigint[], p_leases bigint[])
     returns setof awa.jobs_hot
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -9,7 +9,7 @@
 create or replace function awa.take_unique_keys(p_keys bytea[], p_ids bigint[])
     returns bigint[]
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -40,7 +40,7 @@ create or replace function awa.truncate_oldest(
     out reason text
 )
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set jit = off
     set lock_timeout = '50ms'
 as $body$

@@ -53,7 +53,7 @@ create or replace function awa.unexpired_after(
 )
     returns boolean
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

@@ -8,7 +8,7 @@
 -- Index: the primary key of each segment. Locks nothing.
 create or replace function awa.unfinished_claims(p_part smallint, out seen bigint[], out suspects bigint[])
     language plpgsql
-    set search_path = pg_catalog
+    set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
     set enable_seqscan = off
     set enable_bitmapscan = off

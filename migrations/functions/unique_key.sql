@@ -18,7 +18,8 @@ create or replace function awa.unique_key(
 )
     returns bytea
     language plpgsql stable
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $unique_key$
 declare
     encoded bytea := 'awa1';

@@ -14,7 +14,8 @@ create or replace function awa.register_worker(
 )
     returns void
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     insert into awa.workers as worker (id, name, host, pid, version, queues, kinds)
@@ -40,7 +41,8 @@ $$;
 -- Index: primary key. Locks the process's row.
 create or replace function awa.beat_worker(p_id uuid) returns boolean
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     update awa.workers as worker set last_seen_at = now() where worker.id = p_id;
@@ -52,7 +54,8 @@ $$;
 -- Index: primary key. Locks the process's row.
 create or replace function awa.unregister_worker(p_id uuid) returns boolean
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     delete from awa.workers as worker where worker.id = p_id;
@@ -65,7 +68,8 @@ $$;
 -- Answers how many. Reads a small table through; writes nothing where none is due. Locks the rows, waiting for none.
 create or replace function awa.forget_workers(p_seconds double precision, p_limit integer) returns integer
     language plpgsql
-    set search_path = pg_catalog
+    security definer
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     forgotten integer;
@@ -81,4 +85,29 @@ begin
     get diagnostics forgotten = row_count;
     return forgotten;
 end
+$$;
+
+-- Every process that has a row, oldest first, and for how many seconds it has been silent.
+-- Reads a small table through. Locks nothing.
+create or replace function awa.list_workers()
+    returns table (
+        id uuid,
+        name text,
+        host text,
+        pid integer,
+        version text,
+        queues text[],
+        kinds text[],
+        started_at timestamptz,
+        last_seen_at timestamptz,
+        silent_for double precision
+    )
+    language sql stable
+    security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+    select worker.id, worker.name, worker.host, worker.pid, worker.version, worker.queues, worker.kinds, worker.started_at,
+           worker.last_seen_at, extract(epoch from now() - worker.last_seen_at)::double precision
+      from awa.workers as worker
+     order by worker.started_at, worker.id
 $$;

@@ -11,6 +11,7 @@
 //! sqlx's own migrator is not used: it takes a session lock, which is lost behind a transaction pooler and leaks when a
 //! future is dropped, and it keeps its history in a table that belongs to the service.
 
+mod comments;
 mod display;
 mod error;
 mod history;

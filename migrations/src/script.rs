@@ -4,10 +4,13 @@
 
 use std::borrow::Cow;
 
+use crate::comments::described;
 use crate::history::{FUNCTIONS_VERSION, pending};
-use crate::{Migration, Schema};
+use crate::{Function, Migration, Schema};
 
 const BOOTSTRAP: &str = include_str!("bootstrap.sql");
+
+const FINISH: &str = include_str!("finish.sql");
 
 /// Settings of the migrating transaction: files must qualify what they name, and no timeout of the service applies.
 /// Waits for locks are set apart: they differ between the runner and a script.
@@ -37,8 +40,10 @@ pub(crate) fn steps(found: i32, schema: &Schema) -> Vec<Step> {
     }
     for function in schema.functions() {
         let title = format!("functions/{}", function.name);
-        steps.push(Step { title, sql: Cow::Borrowed(function.sql) });
+        steps.push(Step { title: title.clone(), sql: Cow::Borrowed(function.sql) });
+        steps.extend(comment_on(function).map(|sql| Step { title, sql: Cow::Owned(sql) }));
     }
+    steps.push(Step { title: "the rights".to_owned(), sql: Cow::Borrowed(FINISH) });
     steps.push(Step { title: "the record of the functions".to_owned(), sql: Cow::Owned(record_functions(schema)) });
     steps
 }
@@ -82,7 +87,27 @@ fn record_functions(schema: &Schema) -> String {
     )
 }
 
-/// A text as SQL literal. Only names of files, hashes and releases come here.
+/// Whatever the parameters: the runner knows functions by name alone.
+fn comment_on(function: &Function) -> Option<String> {
+    let described = described(function);
+    let values: Vec<String> =
+        described.iter().map(|(name, text)| format!("({}, {})", literal(name), literal(text))).collect();
+    (!values.is_empty()).then(|| {
+        format!(
+            "do $comments$\n\
+             declare\n    told record;\n\
+             begin\n    for told in\n        \
+             select routine.oid::regprocedure as signature, given.text\n          \
+             from (values {}) as given (name, text)\n          \
+             join pg_proc as routine on routine.proname = given.name and routine.pronamespace = 'awa'::regnamespace\n    \
+             loop\n        execute format('comment on function %s is %L', told.signature, told.text);\n    \
+             end loop;\nend\n$comments$;",
+            values.join(",\n                       ")
+        )
+    })
+}
+
+/// A text as SQL literal. Only texts of this repository come here.
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -1,2 +1,2 @@
 -- Persisted marks of the lanes of the queues $1. Index: lane_marks_pkey. Locks nothing.
-select queue, priority, seq from awa.lane_marks where queue = any ($1)
+select queue as "queue!", priority as "priority!", seq as "seq!" from awa.load_marks($1)

@@ -1,5 +1,6 @@
 //! What the statements promise, each claim on a database of its own.
 
+mod access;
 mod attempt;
 mod audit;
 mod claim;
