@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::{
     Result,
     database::Scratch,
-    jobs::{self, Noop},
+    jobs::{self, Deferred, Noop},
     runtime::{self, Crew},
 };
 
@@ -57,6 +57,7 @@ pub(crate) enum Kind {
 pub(crate) struct Consumer {
     stop: CancellationToken,
     handled: Arc<AtomicU64>,
+    deferred: Arc<AtomicU64>,
     crew: Crew<()>,
 }
 
@@ -64,14 +65,16 @@ impl Consumer {
     /// Starts it on two threads.
     pub(crate) fn start(scratch: &Scratch, kind: Kind) -> Self {
         let (stop, handled) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
+        let deferred = Arc::new(AtomicU64::new(0));
         let (options, stopped, counter) = (scratch.options(), stop.clone(), Arc::clone(&handled));
+        let late = Late(Arc::clone(&deferred));
         let crew = runtime::start("worker", 2, move || async move {
             match kind {
                 Kind::Bare { loops, batch } => bare(options, loops, batch, counter, stopped).await,
-                Kind::Worker { max_workers } => worker(options, max_workers, counter, stopped).await,
+                Kind::Worker { max_workers } => worker(options, max_workers, counter, late, stopped).await,
             }
         });
-        Self { stop, handled, crew }
+        Self { stop, handled, deferred, crew }
     }
 
     /// Counts the jobs handled: for pacing and for knowing when to stop, never for a figure.
@@ -84,9 +87,13 @@ impl Consumer {
         self.has_handled(1).await;
     }
 
-    /// Waits until `count` jobs are handled, then stops in order: whatever was handled is settled.
-    pub(crate) async fn finish(self, count: u64) -> Result {
+    /// Waits until `count` jobs and `deferred` others, which had to be promoted first, are handled, then stops in order:
+    /// whatever was handled is settled.
+    pub(crate) async fn finish(self, count: u64, deferred: u64) -> Result {
         self.has_handled(count).await;
+        while self.deferred.load(Ordering::Relaxed) < deferred && !self.crew.has_ended() {
+            time::sleep(EMPTY_PAUSE).await;
+        }
         self.stop.cancel();
         self.crew.join().await
     }
@@ -102,12 +109,15 @@ async fn worker(
     options: PgConnectOptions,
     max_workers: usize,
     handled: Arc<AtomicU64>,
+    late: Late,
     stop: CancellationToken,
 ) -> Result {
     let client = Client::builder(PgPool::connect_with(options).await?)
         .queue(jobs::QUEUE, QueueConfig::new().max_workers(max_workers))
         .data(handled)
+        .data(late)
         .register(noop)
+        .register(promoted)
         .build()?;
     let report = client.run_until(stop.cancelled_owned()).await?;
     client.pool().close().await;
@@ -119,6 +129,14 @@ async fn worker(
 
 async fn noop(_job: Noop, handled: Data<Arc<AtomicU64>>) -> std::result::Result<(), JobError> {
     handled.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Counts deferred jobs apart: they would upset the pace of the producer.
+struct Late(Arc<AtomicU64>);
+
+async fn promoted(_job: Deferred, late: Data<Late>) -> std::result::Result<(), JobError> {
+    late.0.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 

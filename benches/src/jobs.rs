@@ -25,6 +25,14 @@ pub(crate) struct Noop {
     retries: bool,
 }
 
+/// The args of a job that was deferred.
+#[derive(Debug, Serialize, Deserialize, JobArgs)]
+#[job(kind = "deferred")]
+pub(crate) struct Deferred {
+    /// Counts them, from 1.
+    pub(crate) number: u64,
+}
+
 const SEED: u64 = 20_240_601;
 
 /// The kind as a checked name.

@@ -1,9 +1,10 @@
 //! `awa-bench`: one scenario, end to end, on a server that somebody else has started. `cargo xtask bench` does that.
 //!
 //! Map: [`scenario`] has a file for each scenario; [`database`] makes the database of one run; [`producer`] and [`consumer`]
-//! are what runs; [`sampler`] counts in the database, once a second, what has been completed; [`meter`] and [`processor`]
+//! are what runs; [`claims`] times what the worker takes; [`sampler`] counts in the database, once a second, what has been completed; [`meter`] and [`processor`]
 //! read what it cost; [`report`] says so.
 
+mod claims;
 mod consumer;
 mod database;
 mod jobs;
@@ -16,12 +17,14 @@ mod report;
 mod runtime;
 mod sampler;
 mod scenario;
+mod seed;
 mod statements;
 
 use std::{fs, path::PathBuf, process::ExitCode, str::FromStr as _};
 
 use clap::Parser;
 use sqlx::postgres::PgConnectOptions;
+use tracing_subscriber::{Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::{report::Report, scenario::Scenario};
 
@@ -54,13 +57,9 @@ struct Bench {
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn,sqlx=error".into()),
-        )
-        .with_ansi(false)
-        .with_writer(std::io::stderr)
-        .init();
+    let wanted = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn,sqlx=error".into());
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr).with_filter(wanted);
+    tracing_subscriber::registry().with(lines).with(claims::layer()).init();
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -124,6 +124,14 @@ impl Report {
         self.client_cpu_us_per_job = Some(self.client_cpu_us_by_thread.values().sum());
     }
 
+    /// Takes in how long claims took.
+    pub(crate) fn claims(&mut self, micros: &Histogram<u64>) {
+        for (name, quantile) in [("claim_ms_p50", 0.5), ("claim_ms_p95", 0.95), ("claim_ms_p99", 0.99)] {
+            self.figures.insert(name, micros.value_at_quantile(quantile) as f64 / 1e3);
+        }
+        self.figures.insert("claims", micros.len() as f64);
+    }
+
     /// Takes in what was completed, second by second, of which the first `seconds` count.
     pub(crate) fn samples(&mut self, samples: &Samples, seconds: usize) {
         self.dead_tuples = samples.dead_rows.clone();

@@ -59,8 +59,9 @@ struct Floors {
 }
 
 impl Sampler {
-    /// Samples every second until stopped; prints a line each time. Reads `window` rows beyond the floor of a lane at once.
-    pub(crate) fn start(scratch: &Scratch, window: i64) -> Self {
+    /// Samples every second until stopped; prints a line each time. What was numbered up to `from` is none of its business.
+    /// Reads `window` rows beyond the floor of a lane at once.
+    pub(crate) fn start(scratch: &Scratch, from: i64, window: i64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let options =
             scratch.options().options([("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("jit", "off")]);
@@ -68,7 +69,7 @@ impl Sampler {
         let (sampled, seconds) = watch::channel(0);
         let crew = runtime::start("sampler", 1, move || async move {
             let mut connection = PgConnection::connect_with(&options).await?;
-            let samples = sample(&mut connection, window, &sampled, &stopped).await?;
+            let samples = sample(&mut connection, Floors::new(from, window), &sampled, &stopped).await?;
             connection.close().await?;
             Ok(samples)
         });
@@ -90,7 +91,7 @@ impl Sampler {
 
 async fn sample(
     connection: &mut PgConnection,
-    window: i64,
+    mut floors: Floors,
     sampled: &watch::Sender<usize>,
     stop: &AtomicBool,
 ) -> Result<Samples> {
@@ -98,7 +99,6 @@ async fn sample(
     let server = processor::Server::of_backend(backend);
     let cpu_now = || server.and_then(processor::Server::seconds).unwrap_or(0.0);
     let mut samples = Samples::default();
-    let mut floors = Floors::new(window);
     let mut before = floors.count(connection).await?;
     let mut cpu_before = cpu_now();
     let mut ticks = interval(Duration::from_secs(1));
@@ -143,9 +143,9 @@ async fn note_dead_rows(connection: &mut PgConnection, most: &mut BTreeMap<Strin
 }
 
 impl Floors {
-    /// Nothing is known to be completed.
-    const fn new(window: i64) -> Self {
-        Self { window, floors: [0; 4], passed: 0, drawn: 0 }
+    /// What was numbered up to `from` is passed by, uncounted.
+    const fn new(from: i64, window: i64) -> Self {
+        Self { window, floors: [from; 4], passed: 0, drawn: from }
     }
 
     /// Jobs completed so far. Counted at least a second apart; inserting transactions are shorter here.

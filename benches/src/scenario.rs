@@ -6,6 +6,7 @@ mod enqueue;
 mod flow;
 mod pickup;
 mod pinned;
+mod scale;
 mod sustained;
 
 use clap::Subcommand;
@@ -25,6 +26,8 @@ pub(crate) enum Scenario {
     Enqueue(enqueue::Options),
     /// Sustained, while a transaction stays open.
     Pinned(pinned::Options),
+    /// Sustained beside millions of deferred and completed jobs, in turn with an empty database.
+    Scale(scale::Options),
     /// The statements alone: claim and complete in a bare loop beside a producer, without a worker.
     Ceiling(ceiling::Options),
 }
@@ -39,6 +42,7 @@ impl Scenario {
             Self::Enqueue(_) => "enqueue",
             Self::Pinned(_) => "pinned",
             Self::Ceiling(_) => "ceiling",
+            Self::Scale(_) => "scale",
         }
     }
 
@@ -51,6 +55,7 @@ impl Scenario {
             Self::Enqueue(options) => enqueue::run(options, bench).await,
             Self::Pinned(options) => pinned::run(options, bench).await,
             Self::Ceiling(options) => ceiling::run(options, bench).await,
+            Self::Scale(options) => scale::run(options, bench).await,
         }
     }
 }

@@ -34,6 +34,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         consumer: Kind::Bare { loops: options.loops, batch: options.batch },
         offer: options.rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
         pin: options.pin,
+        due_per_second: 0,
     };
     flow::run(&plan, bench).await
 }

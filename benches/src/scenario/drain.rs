@@ -46,9 +46,9 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
 
     let started: f64 =
         sqlx::query_scalar("select extract(epoch from clock_timestamp())::float8").fetch_one(&pool).await?;
-    let sampler = Sampler::start(&scratch, WINDOW);
+    let sampler = Sampler::start(&scratch, 0, WINDOW);
     let worker = Consumer::start(&scratch, consumer);
-    worker.finish(options.jobs as u64).await?;
+    worker.finish(options.jobs as u64, 0).await?;
     let samples = sampler.stop().await?;
     let cost = meter.cost(samples.server_seconds).await?;
 

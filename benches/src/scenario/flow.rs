@@ -1,8 +1,8 @@
-//! What ceiling, sustained and pinned have in common: a producer and a consumer side by side for some seconds, counted by
+//! What ceiling, sustained, pinned and scale have in common: a producer and a consumer side by side for some seconds, counted by
 //! the sampler; then the consumer finishes what is left, and the cost is spread over all jobs.
 
 use crate::{
-    Bench, Result,
+    Bench, Result, claims,
     consumer::{Consumer, Kind},
     database::Scratch,
     meter::Meter,
@@ -10,7 +10,7 @@ use crate::{
     producer::{Offer, Producer},
     report::Report,
     sampler::Sampler,
-    statements,
+    seed, statements,
 };
 
 /// Rows that wait in a lane, at most: the sampler reads that far.
@@ -28,19 +28,28 @@ pub(super) struct Plan {
     pub(super) offer: Offer,
     /// What stays open meanwhile.
     pub(super) pin: Option<Pin>,
+    /// Deferred jobs that become due meanwhile.
+    pub(super) due_per_second: u32,
 }
 
-/// Runs it once.
+/// Runs it once, in a database of its own.
 pub(super) async fn run(plan: &Plan, bench: &Bench) -> Result<Report> {
     let scratch = Scratch::new(bench).await?;
-    statements::track(&scratch, bench.statements.is_some()).await?;
+    let report = run_in(plan, bench, &scratch).await?;
+    scratch.drop().await?;
+    Ok(report)
+}
+
+/// Runs it once, in a database that may hold other jobs already. None of them may be due.
+pub(super) async fn run_in(plan: &Plan, bench: &Bench, scratch: &Scratch) -> Result<Report> {
+    statements::track(scratch, bench.statements.is_some()).await?;
     let pool = scratch.pool(1);
     let mut report = Report::new(plan.name, &pool).await?;
     report.setting("consumer", format!("{:?}", plan.consumer));
     report.setting("offer", format!("{:?}", plan.offer));
     report.setting("pin", plan.pin.map_or("none", Pin::name));
     let pinned = match plan.pin {
-        Some(pin) => Some(pin.open(&scratch).await?),
+        Some(pin) => Some(pin.open(scratch).await?),
         None => None,
     };
     let meter = Meter::start(pool.clone()).await?;
@@ -48,16 +57,29 @@ pub(super) async fn run(plan: &Plan, bench: &Bench) -> Result<Report> {
         statements::reset(&pool).await?;
     }
 
-    let consumer = Consumer::start(&scratch, plan.consumer);
-    let producer = Producer::start(&scratch, plan.offer, consumer.handled());
+    // A sequence from which nothing was drawn already names its first value.
+    let drawn: i64 = sqlx::query_scalar("select last_value - case when is_called then 0 else 1 end from awa.job_seq")
+        .fetch_one(&pool)
+        .await?;
+    claims::take();
+    if plan.due_per_second > 0 {
+        seed::due(scratch, plan.due_per_second, plan.seconds).await?;
+    }
+    let due = u64::from(plan.due_per_second) * u64::from(plan.seconds);
+    let consumer = Consumer::start(scratch, plan.consumer);
+    let producer = Producer::start(scratch, plan.offer, consumer.handled());
     consumer.has_begun().await;
-    let mut sampler = Sampler::start(&scratch, WINDOW);
+    let mut sampler = Sampler::start(scratch, drawn, WINDOW);
     sampler.has_sampled(plan.seconds as usize).await;
     let enqueued = producer.stop().await?;
-    consumer.finish(enqueued).await?;
+    consumer.finish(enqueued, due).await?;
+    let enqueued = enqueued + due;
     let samples = sampler.stop().await?;
     let cost = meter.cost(samples.server_seconds).await?;
 
+    if let Some(claims) = claims::take() {
+        report.claims(&claims);
+    }
     report.samples(&samples, plan.seconds as usize);
     report.cost(&cost, enqueued as f64);
     report.hot_ratio = meter.hot_ratio().await?;
@@ -68,7 +90,6 @@ pub(super) async fn run(plan: &Plan, bench: &Bench) -> Result<Report> {
         pinned.release().await?;
     }
     pool.close().await;
-    scratch.drop().await?;
     if samples.completed != i64::try_from(enqueued)? {
         return Err(format!("{enqueued} jobs were enqueued, {} are completed", samples.completed).into());
     }

@@ -36,6 +36,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         consumer: Kind::Worker { max_workers: options.max_workers },
         offer: rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
         pin: Some(options.pin),
+        due_per_second: 0,
     };
     flow::run(&plan, bench).await
 }

@@ -28,6 +28,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         consumer: Kind::Worker { max_workers: options.max_workers },
         offer: options.rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
         pin: None,
+        due_per_second: 0,
     };
     flow::run(&plan, bench).await
 }

@@ -1,0 +1,99 @@
+//! Whether millions of jobs that wait for their time, and millions that are done, slow down those that run: `sustained` in an
+//! empty database and in a full one, in turn, so that both meet the same machine. In the full one deferred jobs become due
+//! all the while, which the empty one does not have.
+
+use super::flow::{self, Plan};
+use crate::{Bench, Result, consumer::Kind, database::Scratch, numbers::median, producer::Offer, report::Report, seed};
+
+/// What can be chosen.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Jobs that wait for a time in the next thirty days.
+    #[arg(long, default_value_t = 5_000_000)]
+    scheduled: u64,
+    /// Jobs that are completed and kept.
+    #[arg(long, default_value_t = 5_000_000)]
+    completed: u64,
+    /// Deferred jobs that become due each second.
+    #[arg(long, default_value_t = 2_000)]
+    due: u32,
+    /// How often each of the two runs.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pairs: u32,
+    /// How long the producer enqueues in each.
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// Jobs that the worker holds at once.
+    #[arg(long, default_value_t = 1_024)]
+    max_workers: usize,
+    /// Jobs that wait at most.
+    #[arg(long, default_value_t = 10_000)]
+    backlog: u64,
+    /// Offer so many jobs a second instead.
+    #[arg(long)]
+    rate: Option<u64>,
+}
+
+/// Runs all pairs.
+pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
+    let full = Scratch::new(bench).await?;
+    keep_long(&full).await?;
+    println!("  putting in {} deferred and {} completed jobs", options.scheduled, options.completed);
+    seed::fill(&full, options.scheduled, options.completed).await?;
+    let mut plan = Plan {
+        name: "scale",
+        seconds: options.seconds,
+        consumer: Kind::Worker { max_workers: options.max_workers },
+        offer: options.rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
+        pin: None,
+        due_per_second: 0,
+    };
+    let (mut empties, mut fulls) = (Vec::new(), Vec::new());
+    for pair in 1..=options.pairs {
+        let empty = Scratch::new(bench).await?;
+        keep_long(&empty).await?;
+        println!("  pair {pair}: empty");
+        plan.due_per_second = 0;
+        empties.push(flow::run_in(&plan, bench, &empty).await?);
+        empty.drop().await?;
+        println!("  pair {pair}: full");
+        plan.due_per_second = options.due;
+        fulls.push(flow::run_in(&plan, bench, &full).await?);
+    }
+    full.drop().await?;
+    let throughput = ratios(&empties, &fulls, |report| Some(report.jobs_per_s));
+    let claims = ratios(&empties, &fulls, |report| report.figures.get("claim_ms_p99").copied());
+    let cpu = ratios(&empties, &fulls, |report| report.server_cpu_us_per_job);
+    let mut report = Report::median(fulls).ok_or("no pair")?;
+    report.runs.clear();
+    for (name, values) in
+        [("throughput_of_empty", throughput), ("claim_p99_of_empty", claims), ("server_cpu_of_empty", cpu)]
+    {
+        report.figures.insert(name, median(&values));
+        let each: Vec<String> = values.iter().map(|value| format!("{value:.3}")).collect();
+        report.setting(&format!("{name}_by_pair"), each.join(" "));
+    }
+    if let Some(empty) = Report::median(empties) {
+        report.figures.insert("jobs_per_s_empty", empty.jobs_per_s);
+        if let Some(p99) = empty.figures.get("claim_ms_p99") {
+            report.figures.insert("claim_ms_p99_empty", *p99);
+        }
+    }
+    report.setting("scheduled", options.scheduled);
+    report.setting("completed", options.completed);
+    report.setting("due_per_second", options.due);
+    Ok(report)
+}
+
+/// Completed jobs stay: neither database has a segment emptied in the course of a run.
+async fn keep_long(scratch: &Scratch) -> Result {
+    let pool = scratch.pool(1);
+    sqlx::raw_sql("update awa.ring set completed_retention = '24 hours'").execute(&pool).await?;
+    pool.close().await;
+    Ok(())
+}
+
+/// A figure of the full runs over that of their empty partners.
+fn ratios(empties: &[Report], fulls: &[Report], figure: impl Fn(&Report) -> Option<f64>) -> Vec<f64> {
+    empties.iter().zip(fulls).filter_map(|(empty, full)| Some(figure(full)? / figure(empty)?)).collect()
+}
