@@ -3,6 +3,9 @@
 //! Completion is an update in place; everything else takes the row out of the ring and puts it where it goes next, in one
 //! statement. Both work on batches, lock in id order, and are guarded by the lease. They may be repeated after an error,
 //! also when it is unknown whether they committed: a lease that finds itself settled as asked is applied.
+//!
+//! An attempt whose next state needs a unique key that it does not hold while it runs must take that key, which another job
+//! or an open transaction may have. It is settled alone, outside the batch, and reaches a defined end in one step.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -136,15 +139,35 @@ async fn complete_segment(
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-/// Settles the attempts. Answers in the order given, each with the state the job is in now.
+/// Completes one attempt, whoever holds the unique key that a completed job of its rule needs: it then gives the key up.
+///
+/// # Errors
+///
+/// If the database does not answer, or an open transaction has the row or the key in hand. Repeating it is harmless.
+pub async fn complete_alone(pool: &PgPool, completion: &Completion) -> Result<Guarded<()>, Error> {
+    let lease = &completion.lease;
+    let row = sqlx::query_file!(
+        "queries/finalize/complete_alone.sql",
+        lease.location().segment,
+        lease.job_id().get(),
+        lease.run_lease().get(),
+        completion.result as _
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(if row.applied { Guarded::Applied(()) } else { Guarded::Lost })
+}
+
+/// Settles the attempts. Answers in the order given, each with the state the job is in now; `None` for an attempt that must
+/// take a unique key, which was not touched: call [`settle_alone`] for it, so that nobody else waits for that key.
 ///
 /// One statement. `Retry` without attempts left ends `failed`: decided on the row as locked, whatever the caller knew.
 ///
 /// # Errors
 ///
 /// If the statement fails nothing has been settled, unless it is unknown whether it committed; repeating it is harmless. A
-/// row that cannot be settled (a unique key it needs is taken, say) fails the batch: split it until that row is alone.
-pub async fn settle_many(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Guarded<JobState>>, Error> {
+/// row that cannot be settled fails the batch: split it until that row is alone.
+pub async fn settle_batch(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Option<Guarded<JobState>>>, Error> {
     if batch.is_empty() {
         return Ok(Vec::new());
     }
@@ -160,7 +183,7 @@ pub async fn settle_many(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Guar
         chosen().map(|settlement| settlement.verdict.error().map(str::to_owned)).collect();
     let progress: Vec<Option<String>> = chosen().map(|settlement| settlement.progress.clone()).collect();
     let rows = sqlx::query_file!(
-        "queries/finalize/settle.sql",
+        "queries/finalize/settle_batch.sql",
         &segments,
         &ids,
         &leases,
@@ -171,12 +194,54 @@ pub async fn settle_many(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Guar
     )
     .fetch_all(pool)
     .await?;
-    let states: BTreeMap<i64, Option<JobState>> = rows.into_iter().map(|row| (row.id, row.state)).collect();
-    Ok(batch
-        .iter()
-        .map(|settlement| match states.get(&settlement.lease.job_id().get()).copied().flatten() {
-            Some(state) => Guarded::Applied(state),
-            None => Guarded::Lost,
-        })
-        .collect())
+    let answers: BTreeMap<i64, Option<Guarded<JobState>>> =
+        rows.into_iter().map(|row| (row.id, if row.must_take_key { None } else { Some(applied(row.state)) })).collect();
+    let answer = |settlement: &Settlement| answers.get(&settlement.lease.job_id().get()).copied();
+    Ok(batch.iter().map(|settlement| answer(settlement).unwrap_or(Some(Guarded::Lost))).collect())
+}
+
+/// Settles one attempt, whoever holds the unique key that its next state needs.
+///
+/// A `Retry`, `Snooze` or `Release` that cannot have its key ends `cancelled` in this one step, displaced by the job that
+/// holds it; any other end stands, without the key. Its last error names the holder.
+///
+/// # Errors
+///
+/// If the database does not answer, or an open transaction has the row or the key in hand. Repeating it is harmless.
+pub async fn settle_alone(pool: &PgPool, settlement: &Settlement) -> Result<Guarded<JobState>, Error> {
+    let Settlement { lease, verdict, progress } = settlement;
+    let row = sqlx::query_file!(
+        "queries/finalize/settle_alone.sql",
+        lease.location().segment,
+        lease.job_id().get(),
+        lease.run_lease().get(),
+        verdict.name(),
+        verdict.delay_seconds(),
+        verdict.error(),
+        progress as _
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(applied(row.state))
+}
+
+/// Settles the attempts, each that must take a unique key after the others and alone. Answers in the order given.
+///
+/// # Errors
+///
+/// As [`settle_batch`] and [`settle_alone`]; what came before the failure has taken effect.
+pub async fn settle_many(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Guarded<JobState>>, Error> {
+    let together = settle_batch(pool, batch).await?;
+    let mut answers = Vec::with_capacity(batch.len());
+    for (settlement, answer) in batch.iter().zip(together) {
+        answers.push(match answer {
+            Some(answer) => answer,
+            None => settle_alone(pool, settlement).await?,
+        });
+    }
+    Ok(answers)
+}
+
+fn applied(state: Option<JobState>) -> Guarded<JobState> {
+    state.map_or(Guarded::Lost, Guarded::Applied)
 }

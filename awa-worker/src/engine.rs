@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) handlers: TaskTracker,
     /// Outcomes on their way to the finalizer.
     pub(crate) finished: mpsc::UnboundedSender<Finished>,
+    /// Whose turn it is to settle an attempt alone.
+    pub(crate) alone: tokio::sync::Mutex<()>,
     /// Jobs on their way back to their queue, unfinished.
     pub(crate) returned: AtomicUsize,
     /// Fired first: nothing is claimed from here on, while everything else goes on.

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use awa_model::{JobId, JobState};
-use awa_storage::settle::{Completion, Settlement, Verdict, complete_many, settle_many};
+use awa_storage::settle::{Completion, Settlement, Verdict, complete_alone, complete_many, settle_alone, settle_batch};
 use awa_storage::{Error, Guarded, Lease};
 use sqlx::PgPool;
 use tokio::select;
@@ -187,24 +187,46 @@ impl<Row> Piece<Row> {
 /// What the database said about one outcome: the state that the job is in now, or that the lease is lost.
 type Applied = Guarded<JobState>;
 
-/// A sort of outcome, and the statement that writes many of it.
+/// A sort of outcome, and the statements that write it.
 trait Row: Sized + Send + Sync + 'static {
-    fn send(pool: &PgPool, rows: &[Self]) -> impl Future<Output = Result<Vec<Applied>, Error>> + Send;
+    /// Writes many. `None` for one that must take a unique key, and was left to [`send_alone`](Row::send_alone).
+    fn send(pool: &PgPool, rows: &[Self]) -> impl Future<Output = Result<Vec<Option<Applied>>, Error>> + Send;
+
+    /// Writes one, whoever holds its unique key.
+    fn send_alone(&self, pool: &PgPool) -> impl Future<Output = Result<Applied, Error>> + Send;
 }
 
 impl Row for Completion {
-    async fn send(pool: &PgPool, rows: &[Self]) -> Result<Vec<Applied>, Error> {
-        let completed = |answer| match answer {
-            Guarded::Applied(()) => Guarded::Applied(JobState::Completed),
-            Guarded::Lost => Guarded::Lost,
-        };
-        Ok(complete_many(pool, rows).await?.into_iter().map(completed).collect())
+    async fn send(pool: &PgPool, rows: &[Self]) -> Result<Vec<Option<Applied>>, Error> {
+        Ok(complete_many(pool, rows).await?.into_iter().map(|answer| Some(completed(answer))).collect())
+    }
+
+    async fn send_alone(&self, pool: &PgPool) -> Result<Applied, Error> {
+        Ok(completed(complete_alone(pool, self).await?))
+    }
+}
+
+const fn completed(answer: Guarded<()>) -> Applied {
+    match answer {
+        Guarded::Applied(()) => Guarded::Applied(JobState::Completed),
+        Guarded::Lost => Guarded::Lost,
     }
 }
 
 impl Row for Settlement {
-    async fn send(pool: &PgPool, rows: &[Self]) -> Result<Vec<Applied>, Error> {
-        settle_many(pool, rows).await
+    async fn send(pool: &PgPool, rows: &[Self]) -> Result<Vec<Option<Applied>>, Error> {
+        settle_batch(pool, rows).await
+    }
+
+    async fn send_alone(&self, pool: &PgPool) -> Result<Applied, Error> {
+        let answer = settle_alone(pool, self).await?;
+        if matches!(answer, Guarded::Applied(JobState::Cancelled)) && !matches!(self.verdict, Verdict::Cancel { .. }) {
+            tracing::warn!(
+                job.id = self.lease.job_id().get(),
+                "a job ends cancelled: another one took its unique key while it ran"
+            );
+        }
+        Ok(answer)
     }
 }
 
@@ -216,7 +238,7 @@ async fn write<R: Row>(engine: &Arc<Engine>, whole: Piece<R>) {
             continue;
         }
         match send_until_answered(engine, &piece.rows).await {
-            Sent::Answered(answers) => note(engine, piece.owed, answers),
+            Sent::Answered(answers) => note_or_insist(engine, piece, answers),
             Sent::Refused(error) if piece.rows.len() > 1 => {
                 let size = piece.rows.len();
                 tracing::warn!(%error, batch.size = size, "a batch of outcomes was refused: trying it in halves");
@@ -225,15 +247,33 @@ async fn write<R: Row>(engine: &Arc<Engine>, whole: Piece<R>) {
             }
             Sent::Refused(error) => {
                 // On a task of its own: one bad row must not hold up the good ones behind it.
-                tokio::spawn(insist(Arc::clone(engine), piece, error));
+                tokio::spawn(insist(Arc::clone(engine), piece, Some(error)));
             }
             Sent::Abandoned => {}
         }
     }
 }
 
+/// Notes what is settled, and sees to it that what was left alone is settled one by one.
+fn note_or_insist<R: Row>(engine: &Arc<Engine>, piece: Piece<R>, answers: Vec<Option<Applied>>) {
+    let (mut written, mut states) = (Vec::new(), Vec::new());
+    for ((row, owed), answer) in piece.rows.into_iter().zip(piece.owed).zip(answers) {
+        match answer {
+            Some(state) => {
+                written.push(owed);
+                states.push(state);
+            }
+            None => {
+                let (engine, one) = (Arc::clone(engine), Piece { rows: vec![row], owed: vec![owed] });
+                tokio::spawn(insist(engine, one, None));
+            }
+        }
+    }
+    note(engine, written, states);
+}
+
 enum Sent {
-    Answered(Vec<Applied>),
+    Answered(Vec<Option<Applied>>),
     Refused(Error),
     Abandoned,
 }
@@ -259,23 +299,34 @@ async fn send_until_answered<R: Row>(engine: &Engine, rows: &[R]) -> Sent {
     }
 }
 
-/// Keeps trying a single outcome that was refused, until it is given up.
-async fn insist<R: Row>(engine: Arc<Engine>, one: Piece<R>, mut error: Error) {
+/// Settles a single outcome alone, and keeps trying until it is given up. `refused` says why it could not go with others.
+///
+/// One at a time: each may wait for somebody's open transaction, and those that wait must not use up the connections.
+async fn insist<R: Row>(engine: Arc<Engine>, one: Piece<R>, mut refused: Option<Error>) {
     let started = Instant::now();
     let mut pause = PAUSES.0;
+    let Some(row) = one.rows.first() else { return };
     while started.elapsed() < engine.config.settle_give_up_after {
-        select! {
-            () = tokio::time::sleep(jitter::lengthened(pause)) => {}
-            () = engine.abandoned.cancelled() => break,
+        if refused.is_some() {
+            select! {
+                () = tokio::time::sleep(jitter::lengthened(pause)) => {}
+                () = engine.abandoned.cancelled() => break,
+            }
+            pause = (pause * 2).min(PAUSES.1);
         }
-        pause = (pause * 2).min(PAUSES.1);
-        match bounded(R::send(&engine.pool, &one.rows)).await {
-            Ok(answers) => return note(&engine, one.owed, answers),
-            Err(latest) => error = latest,
+        let answer = {
+            let _turn = engine.alone.lock().await;
+            bounded(row.send_alone(&engine.pool)).await
+        };
+        match answer {
+            Ok(answer) => return note(&engine, one.owed, vec![answer]),
+            Err(latest) => refused = Some(latest),
         }
     }
     for owed in &one.owed {
-        tracing::error!(%error, job.id = owed.attempt.job_id().get(), "the database refuses the outcome of an attempt");
+        let job = owed.attempt.job_id().get();
+        let error = refused.as_ref().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(error, job.id = job, "the database refuses the outcome of an attempt");
     }
 }
 

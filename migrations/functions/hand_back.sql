@@ -2,8 +2,8 @@
 --   p_segments         where the rows are
 --   p_ids, p_leases    job ids and their run_leases, same order
 --   p_errors           why, one text each: the error entry
---   p_end              null, or failed or cancelled for a row that cannot be retried
---   p_duplicate        with p_end: another job holds the unique key; the row loses it where the last state would need it
+--   p_end              null, or failed or cancelled for a row that cannot be retried; without attempts left it fails anyway
+--   p_duplicate        with p_end: another job holds the unique key; the row loses it where its last state would need it
 -- Progress stays; arguments are not looked at. Answers each id with its new state; an attempt that has ended is missing.
 -- Index: the primary keys. Locks the unique claims that the rows hold in key order, and the rows as awa.take does.
 do $install$
@@ -30,8 +30,7 @@ begin
     decided as (
         select @kept,
                taken.id as job_id,
-               coalesce(p_end, case when taken.attempt < taken.max_attempts then 'retryable' else 'failed' end::awa.job_state)
-                   as next_state,
+               ends.next_state,
                case when keeps_key then taken.unique_key end as next_key,
                case when keeps_key then taken.unique_states end as next_states,
                noted.errors as next_errors,
@@ -39,7 +38,11 @@ begin
                taken.run_at
           from taken
          cross join lateral (
-               select not p_duplicate or (taken.unique_states & awa.state_bit(p_end)) = 0 as keeps_key
+               select case when taken.attempt >= taken.max_attempts then 'failed'
+                           else coalesce(p_end, 'retryable') end as next_state
+         ) as ends
+         cross join lateral (
+               select not p_duplicate or (taken.unique_states & awa.state_bit(ends.next_state)) = 0 as keeps_key
          ) as uniqueness
          cross join lateral awa.append_error(taken.errors, taken.errors_dropped, jsonb_build_object(
                'at', now(), 'attempt', taken.attempt, 'lease', taken.run_lease, 'worker', taken.attempted_by,

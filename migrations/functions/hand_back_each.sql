@@ -3,8 +3,8 @@
 --   p_keys                        the unique keys of the rows, null where there is none
 --   p_alone                       true for a row that must take a key
 --   p_errors                      why, one text each
--- A row whose key another job holds ends cancelled, as a duplicate. A row that cannot be stored ends
--- failed. Where even that fails, and where the cause may pass, it stays as it is, with state null in the answer.
+-- A row whose key another job holds ends cancelled, as a duplicate, or failed if its attempts are spent. A row that cannot be
+-- stored ends failed. Where even that fails, and where the cause may pass, it stays as it is, with state null in the answer.
 -- Locks: as awa.hand_back; a row that must take a key waits for it as long as the caller's lock_timeout allows, and once one
 -- has waited in vain, the others do so no longer. The caller limits lock_timeout for itself, which ends this with it.
 create or replace function awa.hand_back_each(
@@ -62,7 +62,7 @@ begin
                     select handed.state into ended
                       from awa.hand_back(p_segments[place:place], p_ids[place:place], p_leases[place:place],
                                array[p_errors[place] || case when code = '23505'
-                                     then '; cancelled as a duplicate: '
+                                     then '; it cannot have its unique key: '
                                      else '; it cannot be retried: ' end || message],
                                case when code = '23505' then 'cancelled' else 'failed' end::awa.job_state,
                                code = '23505') as handed;

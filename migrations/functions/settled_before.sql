@@ -1,8 +1,9 @@
--- Attempts that awa.settle did not find running: has the same call settled them already, its answer lost on the way?
+-- Attempts that awa.settle_rows did not find running: has the same call settled them already, its answer lost on the way?
 --   p_ids, p_leases, p_outcomes  as there
 --   p_settled                    ids that need no answer
 -- Answers each id with the state its own outcome left it in, or null: the lease is lost. An error entry must be the
--- handler's own under this lease, so that a rescue is not taken for a retry.
+-- handler's own under this lease, so that a rescue is not taken for a retry. A retry, snooze or release may have ended cancelled,
+-- displaced by the job that holds its unique key.
 -- Index: the primary keys. Locks nothing.
 create or replace function awa.settled_before(
     p_ids bigint[],
@@ -31,13 +32,13 @@ as $$
                     where deferred.id = asked.id) as found
             where found.run_lease = asked.run_lease
               and case asked.outcome
-                      when 'retry' then found.state in ('retryable', 'failed')
+                      when 'retry' then found.state in ('retryable', 'failed', 'cancelled')
                       when 'fail' then found.state = 'failed'
                       when 'cancel' then found.state = 'cancelled'
-                      when 'snooze' then found.state = 'scheduled'
-                      when 'release' then found.state = 'available'
+                      when 'snooze' then found.state in ('scheduled', 'cancelled')
+                      when 'release' then found.state in ('available', 'cancelled')
                   end
-              and (asked.outcome in ('snooze', 'release')
+              and (found.state in ('scheduled', 'available')
                    or ((found.errors -> -1 ->> 'lease')::bigint = asked.run_lease
                        and found.errors -> -1 ->> 'source' = 'handler'))
            offset 0

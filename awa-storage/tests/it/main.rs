@@ -5,6 +5,7 @@ mod attempt;
 mod audit;
 mod claim;
 mod claims;
+mod displaced;
 mod enqueue;
 mod guards;
 mod hops;

@@ -51,7 +51,7 @@ const COMPLETE: &str = "select count(*) from awa.complete(0::smallint,
     (select array_agg(1) from generate_series(1, 20)), null)";
 const BEAT: &str = "select count(*) from awa.beat((select array_agg(0::smallint) from generate_series(1, 20)),
     (select array_agg(n) from generate_series(21, 40) n), (select array_agg(1) from generate_series(1, 20)), null)";
-const SETTLE: &str = "select count(*) from awa.settle('{0,0}', '{21,22}', '{1,1}', '{retry,fail}', '{1,null}',
+const SETTLE: &str = "select count(*) from awa.settle_batch('{0,0}', '{21,22}', '{1,1}', '{retry,fail}', '{1,null}',
     '{first,second}', '{null,null}')";
 
 /// Plans are made on the empty tables first, by the session that later meets the full ones.

@@ -231,25 +231,42 @@ async fn a_row_that_can_go_nowhere_stays_running_and_is_told() {
     assert_eq!(states(&pool).await, "running 1, retryable 20");
 }
 
-/// STUCK-01: the key is not held while running, and another job has taken it since.
+/// STUCK-01: the key is not held while running, and another job has taken it since. For each reason to rescue; a job without
+/// attempts left ends failed.
 #[tokio::test]
-async fn a_job_whose_key_is_taken_ends_cancelled_and_the_others_are_rescued() {
-    let database = TestDatabase::new().await;
-    let pool = database.pool();
-    let waiting = "insert into awa.jobs_hot (kind, unique_key, unique_states) values ('unique', decode(md5('key'), 'hex'), 2 | 16)";
-    run(&pool, waiting).await;
-    let worker = registered(&pool).await;
-    let first = claim(&pool, worker, "unique", 1).await.remove(0).lease.job_id();
-    run(&pool, waiting).await;
-    running(&pool, "noop", 50).await;
-    run(&pool, "delete from awa.workers").await;
-    let rescued = rescue_all(&pool).await;
-    assert_eq!(rescued.jobs.len(), 51);
-    let of_first = rescued.jobs.iter().find(|job| job.job_id == first).expect("rescued");
-    assert_eq!(of_first.state, JobState::Cancelled);
-    assert_eq!(states(&pool).await, "available 1, retryable 50, cancelled 1");
-    let holder = "select job.state from awa.job_unique_claims as claim join awa.jobs as job on job.id = claim.job_id";
-    assert_eq!(text(&pool, holder).await, "available");
+async fn a_job_whose_key_is_taken_ends_and_the_others_are_rescued() {
+    let sweeps = [
+        "delete from awa.workers",
+        "update awa.active_claims set claimed_at = '2020-01-01'; update awa.jobs_hot set attempted_at = '2020-01-01'",
+        "update awa.active_claims set deadline_at = '2020-01-01';
+         update awa.jobs_hot set deadline_at = '2020-01-01' where state = 'running'",
+    ];
+    for sweep in sweeps {
+        let database = TestDatabase::new().await;
+        let pool = database.pool();
+        let waiting = "insert into awa.jobs_hot (kind, max_attempts, unique_key, unique_states)
+                       select 'unique', place, decode(md5(place::text), 'hex'), 2 | 16 | 64 from generate_series(1, 2) as place";
+        run(&pool, waiting).await;
+        let worker = registered(&pool).await;
+        claim(&pool, worker, "unique", 2).await;
+        run(&pool, waiting).await;
+        running(&pool, "noop", 50).await;
+        sqlx::raw_sql(sweep).execute(&pool).await.expect(sweep);
+        let rescued = rescue_all(&pool).await;
+        assert_eq!((rescued.jobs.len(), rescued.stuck.len()), (52, 0));
+        assert_eq!(states(&pool).await, "available 2, retryable 50, failed 1, cancelled 1");
+        let ended = text(
+            &pool,
+            "select string_agg(state || ' ' || (errors -> 0 ->> 'error' like 'rescued: %; it cannot have its unique key: job '
+                    || id || ' needs a unique key that job ' || id + 2 || ' holds'), ', ' order by id)
+               from awa.jobs where id <= 2",
+        );
+        assert_eq!(ended.await, "failed true, cancelled true");
+        let holders =
+            "select count(*) from awa.job_unique_claims as claim join awa.jobs as job on job.id = claim.job_id
+                        where job.state = 'available'";
+        assert_eq!(count(&pool, holders).await, 2);
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at tables, as they judge what they find there")]
 
 mod builder;
+mod displaced;
 mod leases;
 mod panics;
 mod poison;

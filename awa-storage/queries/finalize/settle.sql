@@ -1,3 +1,0 @@
--- End attempts in any way but completion. $1 segments (hints), $2 ids, $3 leases, $4 outcomes, $5 delays in seconds, $6 errors,
--- $7 progress; sorted by id. Answers each id with its state, null where the lease is lost. Locks as awa.take does.
-select id as "id!", state as "state: awa_model::JobState" from awa.settle($1, $2, $3, $4, $5, $6, $7::text[]::jsonb[])
