@@ -66,6 +66,10 @@ impl RingKeeper {
                 let pause = self.config.ring_interval_min * known.locked_factor;
                 return Ok(Pass { changed: 0, next: Next::In(pause) });
             }
+            Recycled::Snapshots { reason } => {
+                tracing::debug!(reason, "the oldest segment waits for old snapshots");
+                (0, Next::In((from.elapsed() * READ_SHARE).max(self.config.ring_interval_min)))
+            }
             Recycled::Waiting { reason } => {
                 tracing::debug!(reason, "the oldest segment cannot be emptied yet");
                 let pause = (from.elapsed() * READ_SHARE).max(self.config.ring_interval_max);

@@ -13,6 +13,10 @@ pub enum Error {
     #[error(transparent)]
     InvalidJob(#[from] InvalidJob),
 
+    /// A setting cannot have that value; nothing was changed.
+    #[error("{0}")]
+    InvalidSetting(String),
+
     /// The database answered with an error, or did not answer.
     #[error("database: {0}")]
     Database(#[from] sqlx::Error),
@@ -58,6 +62,9 @@ const TRANSIENT: [&str; 9] = [
 /// Raised by the database function `awa.take_unique_keys`.
 const UNIQUE_KEY_CONTENDED: &str = "AWA01";
 
+/// Raised by the database where a value breaks a limit.
+const INVALID_PARAMETER_VALUE: &str = "22023";
+
 /// What a statement meets where there is no schema of ours: schema, function, relation.
 const NOT_INSTALLED: [&str; 3] = ["3F000", "42883", "42P01"];
 
@@ -74,6 +81,16 @@ impl Error {
         match code.as_deref() {
             Some(UNIQUE_KEY_CONTENDED) => Self::UniqueKeyContended,
             Some(code) if NOT_INSTALLED.contains(&code) => Self::NotInstalled(error),
+            _ => Self::Database(error),
+        }
+    }
+
+    /// The error of a statement that changes a setting.
+    pub(crate) fn of_setting(error: sqlx::Error) -> Self {
+        match error.as_database_error() {
+            Some(answer) if answer.code().as_deref() == Some(INVALID_PARAMETER_VALUE) => {
+                Self::InvalidSetting(answer.message().to_owned())
+            }
             _ => Self::Database(error),
         }
     }

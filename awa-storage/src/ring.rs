@@ -19,6 +19,10 @@ use crate::{
     claim::{Horizon, Observation},
 };
 
+mod settings;
+
+pub use settings::{QueueRetention, RingSettings, RingStatus, configure, set_retention, status};
+
 /// What the ring needs next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RingNeeds {
@@ -69,6 +73,12 @@ pub enum Recycled {
     Moved(u64),
     /// Somebody uses the table: try again, but not at once, since each try makes others wait for up to 50 ms.
     Locked,
+    /// Transactions are open that may still see rows where they lay before they moved on. Try again: they are waited for, for
+    /// a time that [`RingSettings::snapshot_patience`] limits.
+    Snapshots {
+        /// How many; also in `awa.ring.stuck_reason`.
+        reason: String,
+    },
     /// Rows are in the way that have to go by themselves.
     Waiting {
         /// Which; also in `awa.ring.stuck_reason`.
@@ -96,6 +106,7 @@ pub async fn recycle(pool: &PgPool, oldest: i64, settled: i64, move_max: u32) ->
         "recycled" => Ok(Recycled::Done),
         "moved" => Ok(Recycled::Moved(u64::try_from(row.moved).unwrap_or(0))),
         "locked" => Ok(Recycled::Locked),
+        "snapshots" => Ok(Recycled::Snapshots { reason: row.reason.unwrap_or_default() }),
         "waiting" => Ok(Recycled::Waiting { reason: row.reason.unwrap_or_default() }),
         "raced" => Ok(Recycled::Raced),
         other => Err(unreadable("awa.recycle", other)),

@@ -220,7 +220,9 @@ async fn keep_ring(pool: PgPool, stop: CancellationToken) -> Result {
         if needs.recycle_in == Some(Duration::ZERO) {
             match ring::recycle(&pool, needs.oldest, mark.seq(), STRAGGLERS_MAX).await? {
                 Recycled::Done | Recycled::Moved(_) | Recycled::Raced => {}
-                Recycled::Locked | Recycled::Waiting { .. } => time::sleep(RING_INTERVAL * 4).await,
+                Recycled::Locked | Recycled::Snapshots { .. } | Recycled::Waiting { .. } => {
+                    time::sleep(RING_INTERVAL * 4).await
+                }
             }
         }
     }

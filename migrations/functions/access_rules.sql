@@ -92,9 +92,12 @@ as $access_rules$
 
     -- Building blocks.
     ('append_error', 'execute', '{}'),
+    ('await_snapshots', 'execute', '{}'),
     ('backoff', 'execute', '{}'),
     ('batch_unique_keys', 'execute', '{}'),
     ('canonical_json', 'execute', '{}'),
+    ('check_name', 'execute', '{}'),
+    ('check_span', 'execute', '{}'),
     ('claim_steps', 'execute', '{}'),
     ('complete_elsewhere', 'execute', '{}'),
     ('copy_claim', 'execute', '{}'),
@@ -112,6 +115,7 @@ as $access_rules$
     ('move_each', 'execute', '{}'),
     ('move_rows', 'execute', '{}'),
     ('must_take_key', 'execute', '{}'),
+    ('open_transactions', 'execute', '{}'),
     ('place_job', 'execute', '{}'),
     ('promote_rows', 'execute', '{}'),
     ('refuse_deferred', 'execute', '{}'),

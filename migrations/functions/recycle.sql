@@ -2,8 +2,9 @@
 --   p_oldest    the generation that the caller found oldest
 --   p_settled   a settled mark: every row numbered up to it is visible, or never will be
 --   p_move_max  a few rows in the way are moved on (awa.move_rows); more than this are left to drain
--- outcome: recycled; moved (ask again); locked (somebody uses the table: ask again, later); waiting, for a reason, which is
--- in awa.ring.stuck_reason too; raced (somebody else was faster).
+-- outcome: recycled; moved (ask again); locked (somebody uses the table: ask again, later); snapshots (transactions are open
+-- that may still see rows where they lay before they moved: ask again); waiting, for a reason, which is in
+-- awa.ring.stuck_reason too; raced (somebody else was faster).
 -- Without a lock the whole segment is read; under EXCLUSIVE, which lets readers go on, only what is newer than the mark.
 -- That is enough: rows up to the mark were visible to the reading, and a completed row does not change. The keys of expired
 -- rows are released before the lock, in key order.
@@ -24,12 +25,14 @@ create or replace function awa.recycle(
     set lock_timeout = '50ms'
 as $$
 declare
-    place    constant smallint := p_oldest % 8;
-    name     constant text := format('jobs_hot_%s', place);
-    ring     awa.ring;
-    ended_by timestamptz;
-    longer   text[];
-    kept     record;
+    place     constant smallint := p_oldest % 8;
+    ring      awa.ring;
+    ended_by  timestamptz;
+    longer    text[];
+    kept      record;
+    -- Null where rows are in the way.
+    readers   integer;
+    was_clean boolean;
 begin
     moved := 0;
     select found.* into ring from awa.ring as found;
@@ -43,9 +46,15 @@ begin
                      where setting.completed_retention > ring.completed_retention);
     kept := awa.find_kept(place, ended_by, longer, p_move_max + 1);
     if cardinality(kept.live) + cardinality(kept.fresh) + cardinality(kept.long) = 0 then
-        select truncation.outcome, truncation.reason
-          into outcome, reason
-          from awa.truncate_oldest(p_oldest, p_settled, ended_by, longer) as truncation;
+        readers := awa.await_snapshots(p_oldest);
+        if readers > 0 then
+            outcome := 'snapshots';
+            reason := format('segment %s: transactions that began before its last rows left are open (%s)', place, readers);
+        else
+            select truncation.outcome, truncation.reason
+              into outcome, reason
+              from awa.truncate_oldest(p_oldest, p_settled, ended_by, longer) as truncation;
+        end if;
     elsif cardinality(kept.live) + cardinality(kept.fresh) + cardinality(kept.long) <= p_move_max then
         moved := awa.move_each(place, kept.live || kept.fresh || kept.long);
     else
@@ -62,9 +71,14 @@ begin
                      else format('more than %s jobs ended late and are within their retention', p_move_max) end);
         end if;
     end if;
+    was_clean := readers is not null and outcome <> 'waiting';
     update awa.ring as found
-       set stuck_reason = reason
+       set stuck_reason = reason,
+           stuck_since = case when reason is not null then coalesce(found.stuck_since, now()) end,
+           -- Rows leave: whoever may still see them here is noted when the segment is found clean again.
+           clean_generation = case when was_clean then found.clean_generation end
      where found.oldest = p_oldest
-       and found.stuck_reason is distinct from reason;
+       and (found.stuck_reason is distinct from reason
+            or (found.clean_generation is not null and not was_clean));
 end
 $$;

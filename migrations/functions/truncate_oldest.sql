@@ -51,7 +51,9 @@ begin
         end case;
         update awa.ring as ring
            set oldest = ring.oldest + 1,
-               stuck_reason = null
+               stuck_reason = null,
+               stuck_since = null,
+               clean_generation = null
          where ring.oldest = p_oldest
            and ring.oldest < ring.current;
         if not found then

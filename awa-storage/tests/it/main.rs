@@ -19,6 +19,8 @@ mod promote;
 mod prune;
 mod rescue;
 mod ring;
+mod ring_readers;
+mod ring_settings;
 mod scene;
 mod schema;
 mod settle;

@@ -262,11 +262,15 @@ async fn a_row_that_cannot_be_moved_stops_no_other() {
     assert_eq!(left_in_segment_0(&pool).await, 1);
 }
 
+/// Empties segments whatever snapshots are open, so that a test comes to the locks.
+const IMPATIENT: &str = "update awa.ring set snapshot_patience = '0'";
+
 /// A transaction that has inserted into the segment, and is still open when it is recycled.
 #[tokio::test]
 async fn an_open_insert_is_not_lost() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
+    run(&pool, IMPATIENT).await;
     completed(&pool, 10, "2 days").await;
     let mut open = begin(&database).await;
     run(&mut open, "insert into awa.jobs_hot (kind) values ('late')").await;
@@ -299,6 +303,7 @@ async fn an_insert_between_reading_and_lock_is_not_lost() {
 async fn a_reader_that_stays_makes_nobody_wait() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
+    run(&pool, IMPATIENT).await;
     run(&pool, "insert into awa.jobs_hot (kind, state, finalized_at, unique_key, unique_states) values ('noop', 'completed', '2020-01-01', decode(md5('key'), 'hex'), 34)").await;
     advance(&pool).await;
     let mut reader = begin(&database).await;

@@ -174,3 +174,13 @@ pub(crate) async fn begin(database: &TestDatabase) -> PgConnection {
     run(&mut connection, "begin").await;
     connection
 }
+
+/// Waits until so many statements in this database wait for a lock.
+pub(crate) async fn until_blocked(pool: &PgPool, number: i64) {
+    let blocked =
+        "select count(distinct waiting.pid) from pg_locks as waiting join pg_stat_activity as session using (pid)
+                    where not waiting.granted and session.datname = current_database()";
+    while count(pool, blocked).await < number {
+        tokio::task::yield_now().await;
+    }
+}
