@@ -42,6 +42,8 @@ pub enum Transition {
     Displace,
     /// An operator gives an ended job another life.
     OperatorRetry,
+    /// An operator removes it.
+    Delete,
     /// It ended longer ago than its retention.
     Prune,
 }
@@ -67,8 +69,8 @@ const fn born(to: JobState, when: &'static str) -> Edge {
     Edge { from: None, by: Transition::Enqueue, to: Some(to), when }
 }
 
-const fn gone(from: JobState) -> Edge {
-    Edge { from: Some(from), by: Transition::Prune, to: None, when: "" }
+const fn gone(from: JobState, by: Transition) -> Edge {
+    Edge { from: Some(from), by, to: None, when: "" }
 }
 
 impl Edge {
@@ -115,14 +117,22 @@ pub const EDGES: &[Edge] = &[
     edge(Retryable, Transition::Displace, Cancelled),
     edge(Failed, Transition::OperatorRetry, Available),
     edge(Cancelled, Transition::OperatorRetry, Available),
-    gone(Completed),
-    gone(Failed),
-    gone(Cancelled),
+    gone(Scheduled, Transition::Delete),
+    gone(Available, Transition::Delete),
+    gone(Running, Transition::Delete),
+    gone(WaitingExternal, Transition::Delete),
+    gone(Retryable, Transition::Delete),
+    gone(Completed, Transition::Delete),
+    gone(Failed, Transition::Delete),
+    gone(Cancelled, Transition::Delete),
+    gone(Completed, Transition::Prune),
+    gone(Failed, Transition::Prune),
+    gone(Cancelled, Transition::Prune),
 ];
 
 impl Transition {
     /// All transitions, in the order in which a job may meet them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Enqueue,
         Self::Promote,
         Self::RunNow,
@@ -140,6 +150,7 @@ impl Transition {
         Self::Cancel,
         Self::Displace,
         Self::OperatorRetry,
+        Self::Delete,
         Self::Prune,
     ];
 
@@ -173,6 +184,7 @@ impl Transition {
             Self::Cancel => "cancel",
             Self::Displace => "displace",
             Self::OperatorRetry => "operator retry",
+            Self::Delete => "delete",
             Self::Prune => "prune",
         }
     }
@@ -197,6 +209,7 @@ impl Transition {
             Self::Cancel => "an operator or its handler calls it off",
             Self::Displace => "another job holds the unique key that its next state needs",
             Self::OperatorRetry => "an operator gives an ended job another life",
+            Self::Delete => "an operator removes it",
             Self::Prune => "it ended longer ago than its retention",
         }
     }
@@ -219,6 +232,9 @@ impl Transition {
             Self::Cancel => "a running handler is told, and whatever it still returns is ignored; progress kept",
             Self::Displace => "error recorded, naming the other job; progress kept",
             Self::OperatorRetry => "attempt 0; run_lease goes on; errors and progress kept",
+            Self::Delete => {
+                "its unique key and callbacks go with it; a running handler is told, and what it returns is ignored"
+            }
             Self::Prune => "its unique key and callbacks go with it",
         }
     }

@@ -10,6 +10,7 @@
 //! - Every function is one statement at a time in autocommit: a dropped future leaves no transaction behind.
 //! - An available job of a known kind is found by the first look that begins after its transaction has ended ([`claim`]).
 
+pub mod admin;
 pub mod attempt;
 pub mod audit;
 pub mod claim;
@@ -21,6 +22,7 @@ mod lease;
 pub mod notify;
 pub mod promote;
 pub mod prune;
+pub mod queue;
 pub mod rescue;
 pub mod ring;
 pub mod schema;

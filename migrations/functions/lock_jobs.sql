@@ -4,9 +4,12 @@
 -- is answered: whoever locks several jobs does so in this order, and takes or gives back unique keys afterwards, in theirs.
 -- Index: the primary key of each table. Waits for whoever has a row locked, as long as the caller's lock_timeout allows.
 -- Loses: a job that is missing from the answer is in no table that a snapshot begun after the first look sees.
+--
+-- awa.lock_free_jobs does the same and waits for nobody: a job that somebody has locked is passed by like one that is gone.
 do $install$
 declare
     deferred text;
+    variant  record;
 begin
     select string_agg(case when attname in ('segment', 'seq') then 'null' else 'waiting.' || quote_ident(attname) end,
                       ', ' order by attnum)
@@ -15,8 +18,11 @@ begin
      where attrelid = 'awa.jobs_hot'::regclass
        and attnum > 0
        and not attisdropped;
-    execute replace($function$
-create or replace function awa.lock_jobs(p_ids bigint[]) returns setof awa.jobs_hot
+    for variant in
+        select * from (values ('lock_jobs', '', 'false'), ('lock_free_jobs', ' skip locked', 'true')) as known (name, skip, passes)
+    loop
+        execute replace(replace(replace(replace($function$
+create or replace function awa.@name(p_ids bigint[]) returns setof awa.jobs_hot
     language plpgsql
     set search_path = pg_catalog, pg_temp
     set plan_cache_mode = force_generic_plan
@@ -34,14 +40,15 @@ declare
 begin
     for wanted in select distinct given.id from unnest(p_ids) as given (id) where given.id is not null order by given.id loop
         for round in 1..rounds_max loop
-            select hot.* into job from awa.jobs_hot as hot where hot.id = wanted for update;
+            select hot.* into job from awa.jobs_hot as hot where hot.id = wanted for update@skip;
             exit when found;
-            select @deferred into job from awa.scheduled_jobs as waiting where waiting.id = wanted for update;
+            select @deferred into job from awa.scheduled_jobs as waiting where waiting.id = wanted for update@skip;
             exit when found;
             -- In neither: gone, or moved against the order of these two looks. One snapshot tells.
             exit when not exists (select from awa.jobs_hot as hot where hot.id = wanted
                                   union all
                                   select from awa.scheduled_jobs as waiting where waiting.id = wanted);
+            exit when @passes and round = 2;
             if round = rounds_max then
                 raise exception 'job % moved % times while it was to be locked', wanted, rounds_max
                     using errcode = 'lock_not_available';
@@ -53,6 +60,11 @@ begin
     end loop;
 end
 $body$
-$function$, '@deferred', deferred);
+$function$,
+        '@deferred', deferred),
+        '@name', variant.name),
+        '@skip', variant.skip),
+        '@passes', variant.passes);
+    end loop;
 end
 $install$;

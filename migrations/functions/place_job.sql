@@ -3,8 +3,9 @@
 --   p_old  the row as awa.lock_jobs answered it
 --   p_new  the row as it shall be; segment and seq do not matter
 -- scheduled and retryable go to scheduled_jobs, available and running into the current segment, all others to the parked.
--- A job that is or becomes available always moves, to the end of its lane with a fresh seq, and its queue is woken; every
--- column comes from p_new (the lists are generated), so that a move loses none. created_at and id never change.
+-- A job that becomes available, or changes its lane, moves to the end of its lane with a fresh seq, and its queue is woken.
+-- One that stays available in its lane keeps its place: claims that met it locked have passed it, and a look finds it again.
+-- Every column comes from p_new (the lists are generated), so that a move loses none. created_at and id never change.
 -- Index: the primary keys. Locks the unique claim of the job, if it has one.
 -- Fails with unique_violation where another job holds a key that the new state needs: take it first (awa.take_unique_keys)
 -- to learn who.
@@ -35,7 +36,7 @@ begin
          where job.id = p_old.id;
         return;
     end if;
-    if p_new.state = p_old.state and p_new.state <> 'available'
+    if p_new.state = p_old.state
         and p_new.queue = p_old.queue and p_new.priority = p_old.priority and p_new.kind = p_old.kind
     then
         update awa.jobs_hot as job
@@ -54,14 +55,16 @@ begin
             delete from awa.scheduled_jobs as job where job.id = p_old.id returning job.id
         )
         insert into awa.jobs_hot (id, segment, @columns)
-        select gone.id, case when p_new.state in ('available', 'running') then awa.current_segment() else -1 end, @new
+        select gone.id, case when p_new.state in ('available', 'running')
+                             then (select (ring.current % 8)::smallint from awa.ring as ring) else -1 end, @new
           from gone;
     else
         with gone as (
             delete from awa.jobs_hot as job where job.segment = p_old.segment and job.id = p_old.id returning job.id
         )
         insert into awa.jobs_hot (id, segment, @columns)
-        select gone.id, case when p_new.state in ('available', 'running') then awa.current_segment() else -1 end, @new
+        select gone.id, case when p_new.state in ('available', 'running')
+                             then (select (ring.current % 8)::smallint from awa.ring as ring) else -1 end, @new
           from gone;
     end if;
     if p_new.state = 'available' then

@@ -1,6 +1,7 @@
 //! What the statements promise, each claim on a database of its own.
 
 mod access;
+mod admin;
 mod attempt;
 mod audit;
 mod claim;
@@ -26,5 +27,6 @@ mod schema;
 mod settle;
 mod support;
 mod testing;
+mod transitions;
 mod unique;
 mod workers;

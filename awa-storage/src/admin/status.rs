@@ -1,0 +1,73 @@
+//! What became of a job, for its producer and for people.
+
+use awa_model::{JobId, JobState, Kind, Priority, Progress, QueueName};
+use chrono::{DateTime, Utc};
+use serde_json::value::RawValue;
+use sqlx::PgExecutor;
+
+use crate::Error;
+
+/// What became of a job.
+#[derive(Clone, Debug)]
+pub struct JobStatus {
+    /// Its id.
+    pub id: JobId,
+    /// What it is.
+    pub kind: Kind,
+    /// Where it queues.
+    pub queue: QueueName,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// Which attempt this is or was; 0 before the first.
+    pub attempt: i16,
+    /// How often it is tried.
+    pub max_attempts: i16,
+    /// When it is or was due.
+    pub run_at: DateTime<Utc>,
+    /// When it was enqueued.
+    pub created_at: DateTime<Utc>,
+    /// When it was last claimed.
+    pub attempted_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finalized_at: Option<DateTime<Utc>>,
+    /// How far it has come; `None` also where what is stored cannot be read.
+    pub progress: Option<Progress>,
+    /// What it produced.
+    pub result: Option<Box<RawValue>>,
+    /// The newest of its errors.
+    pub error: Option<String>,
+    /// Its queue is paused: it is not claimed meanwhile.
+    pub paused: bool,
+}
+
+/// What became of a job; `None` where there is none, or none any more.
+///
+/// # Errors
+/// If the database does not answer.
+pub async fn status(db: impl PgExecutor<'_>, job: JobId) -> Result<Option<JobStatus>, Error> {
+    let row = sqlx::query_file!("queries/admin/status.sql", job.get()).fetch_optional(db).await;
+    let Some(row) = row.map_err(Error::of_enqueue)? else {
+        return Ok(None);
+    };
+    let unreadable =
+        |_| Error::Unreadable { relation: "awa.jobs", column: "priority", value: row.priority.to_string() };
+    Ok(Some(JobStatus {
+        id: JobId::new(row.job_id),
+        kind: row.kind,
+        queue: row.queue,
+        state: row.state,
+        priority: Priority::new(row.priority).map_err(unreadable)?,
+        attempt: row.attempt,
+        max_attempts: row.max_attempts,
+        run_at: row.run_at,
+        created_at: row.created_at,
+        attempted_at: row.attempted_at,
+        finalized_at: row.finalized_at,
+        progress: row.progress.and_then(|text| serde_json::from_str(&text).ok()).map(Progress::from_json),
+        result: row.result.and_then(|text| RawValue::from_string(text).ok()),
+        error: row.error,
+        paused: row.paused,
+    }))
+}
