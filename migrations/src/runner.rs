@@ -25,18 +25,24 @@ const PAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// By a scan of the catalogs, never by `to_regclass`: that answers from the backend's cache, which does not hear of a
 /// table that a peer made while this transaction waited for the advisory lock. Locking the catalogs refreshes it.
-const PRESENT: &str = "select exists (
+///
+/// This and the next two may run outside the migrating transaction: the simple protocol runs them in one of their own, for
+/// which they set the path.
+const PRESENT: &str = "set local search_path = pg_catalog, pg_temp;
+select exists (
     select from pg_class as relation
       join pg_namespace as namespace on namespace.oid = relation.relnamespace
      where namespace.nspname = 'awa'
        and relation.relname = 'schema_migrations')";
 
-const HISTORY: &str = "select version, name, checksum, release,
+const HISTORY: &str = "set local search_path = pg_catalog, pg_temp;
+select version, name, checksum, release,
        to_char(applied_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') as applied_at
   from awa.schema_migrations
  order by version";
 
-const PREFLIGHT: &str = "select current_setting('server_version') as server,
+const PREFLIGHT: &str = "set local search_path = pg_catalog, pg_temp;
+select current_setting('server_version') as server,
        current_setting('server_version_num')::integer / 10000 as major,
        pg_encoding_to_char(encoding)::text as encoding,
        current_setting('default_transaction_isolation') as isolation

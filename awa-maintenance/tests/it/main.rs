@@ -1,5 +1,6 @@
 //! Maintenance as a whole: its duties on a real database, the election, and the loop that runs them.
 
+mod access;
 mod duties;
 mod leadership;
 mod maintainer;

@@ -29,6 +29,35 @@ impl TestRole {
         role
     }
 
+    /// Makes a role that owns the schema of an empty `database`, and migrates as it: a plain owner, as services have.
+    ///
+    /// # Panics
+    /// If it cannot be made, or cannot migrate.
+    pub async fn owner(database: &TestDatabase) -> Self {
+        let role = Self::new(database).await;
+        let mut admin = role.admin.connect().await.expect("the server answers");
+        run(&mut admin, format!("grant create on database {} to {}", database.name(), role.quoted()))
+            .await
+            .expect("granted");
+        let pool = role.pool();
+        awa_migrations::migrate(&pool).await.expect("a plain owner can migrate");
+        pool.close().await;
+        role
+    }
+
+    /// Gives the role bundles of `awa.grant_access`.
+    ///
+    /// # Panics
+    /// If there is no such bundle.
+    pub async fn grant(&self, bundles: &[&str]) {
+        let mut admin = self.database.connect().await.expect("the server answers");
+        for bundle in bundles {
+            let granted =
+                sqlx::query("select awa.grant_access($1, $2)").bind(&self.name).bind(bundle).execute(&mut admin);
+            granted.await.expect("a bundle");
+        }
+    }
+
     /// Its bare name.
     pub fn name(&self) -> &str {
         &self.name

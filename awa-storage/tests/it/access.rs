@@ -60,10 +60,6 @@ async fn change(pool: &PgPool, call: &str, role: Option<&str>, bundle: Option<&s
     })
 }
 
-async fn grant(pool: &PgPool, role: &TestRole, bundle: &str) {
-    change(pool, "grant", Some(role.name()), Some(bundle)).await.expect("granted");
-}
-
 /// Which role has which bundle, of those made by this test.
 async fn granted(pool: &PgPool, role: &TestRole) -> String {
     sqlx::query_scalar(
@@ -154,7 +150,7 @@ async fn a_bundle_gives_exactly_what_its_rules_say() {
     let pool = database.pool();
     for bundle in BUNDLES {
         let role = TestRole::new(&database).await;
-        grant(&pool, &role, bundle).await;
+        role.grant(&[bundle]).await;
         let expected: String = sqlx::query_scalar(
             "select string_agg(expected.right, ', ' order by expected.right) from (
                 select object || ' execute' as right from awa.access_rules()
@@ -176,7 +172,6 @@ async fn a_bundle_gives_exactly_what_its_rules_say() {
 #[tokio::test]
 async fn each_bundle_is_denied_what_it_must_not_do() {
     let database = TestDatabase::new().await;
-    let pool = database.pool();
     const CLAIM: &str = "select awa.claim(gen_random_uuid(), '{k}', '{default}', '{1}', '{0,0,0,0}', '{0,0,0,0}', '{}',
                                           '{}', '{}', '{}')";
     const ENQUEUE: &str =
@@ -212,7 +207,7 @@ async fn each_bundle_is_denied_what_it_must_not_do() {
     ];
     for bundle in BUNDLES {
         let role = TestRole::new(&database).await;
-        grant(&pool, &role, bundle).await;
+        role.grant(&[bundle]).await;
         let mut connection = role.connect().await;
         for (statement, allowed) in table {
             let may = allowed.split(' ').any(|name| name == bundle);
@@ -270,8 +265,8 @@ async fn unknown_bundles_and_roles_are_refused_and_the_owner_needs_none() {
 async fn grants_survive_an_upgrade_and_new_functions_are_granted() {
     let database = TestDatabase::new().await;
     let (pool, role) = (database.pool(), TestRole::new(&database).await);
-    grant(&pool, &role, "worker").await;
-    grant(&pool, &role, "producer").await;
+    role.grant(&["worker"]).await;
+    role.grant(&["producer"]).await;
     let before = held(&pool, role.name()).await;
     run(&pool, "drop function awa.rotate(bigint)").await;
     run(&pool, &format!("grant execute on function awa.wake(text) to {}, public", role.quoted())).await;
@@ -288,7 +283,7 @@ async fn grants_survive_an_upgrade_and_new_functions_are_granted() {
 async fn a_role_that_is_dropped_takes_its_bundles_along_and_one_that_is_renamed_keeps_them() {
     let database = TestDatabase::new().await;
     let (pool, role) = (database.pool(), TestRole::new(&database).await);
-    grant(&pool, &role, "viewer").await;
+    role.grant(&["viewer"]).await;
     let (old, new) = (role.quoted(), format!("{}_new", database.name()));
     run(&pool, &format!("alter role {old} rename to {new}")).await;
     assert_eq!(text(&pool, "select role || ' ' || bundle from awa.granted_access").await, format!("{new} viewer"));

@@ -4,6 +4,7 @@
 
 mod applying;
 mod dropping;
+mod neighbours;
 mod racing;
 mod refusing;
 mod scratch;

@@ -6,12 +6,10 @@ use tokio::task::JoinSet;
 
 use crate::scratch::{Scratch, ask, extended};
 
-const RACERS: usize = 16;
-
 /// Races `schema` from as many pools; the number that did the work is told.
-async fn race(scratch: &Scratch, schema: &Schema) -> usize {
+async fn race(scratch: &Scratch, schema: &Schema, racers_max: usize) -> usize {
     let mut racers = JoinSet::new();
-    for _ in 0..RACERS {
+    for _ in 0..racers_max {
         let (pool, schema) = (scratch.pool(1), schema.clone());
         racers.spawn(async move { migrate_with(&pool, schema, Options::default()).await });
     }
@@ -19,11 +17,10 @@ async fn race(scratch: &Scratch, schema: &Schema) -> usize {
     outcomes.into_iter().filter(|outcome| !outcome.as_ref().expect("all succeed").applied.is_empty()).count()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sixteen_race_on_an_empty_database_and_one_does_the_work() {
-    for _ in 0..3 {
+async fn race_on_empty_databases(rounds: usize, racers: usize) {
+    for _ in 0..rounds {
         let scratch = Scratch::new().await;
-        assert_eq!(race(&scratch, &Schema::embedded()).await, 1);
+        assert_eq!(race(&scratch, &Schema::embedded(), racers).await, 1);
         let rows = ask(&mut scratch.connect().await, "select count(*) from awa.schema_migrations").await;
         let expected = Schema::embedded().migrations().len() + 1;
         assert_eq!(
@@ -35,8 +32,21 @@ async fn sixteen_race_on_an_empty_database_and_one_does_the_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_or_sixteen_race_on_an_empty_database_and_one_does_the_work() {
+    race_on_empty_databases(2, 2).await;
+    race_on_empty_databases(2, 16).await;
+}
+
+mod long {
+    #[tokio::test(flavor = "multi_thread")]
+    async fn sixteen_race_on_an_empty_database_and_one_does_the_work() {
+        super::race_on_empty_databases(20, 16).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sixteen_race_on_a_database_one_behind_and_one_does_the_work() {
     let scratch = Scratch::new().await;
     migrate(&scratch.pool(1)).await.expect("an empty database");
-    assert_eq!(race(&scratch, &extended(&["create table awa.added (id bigint);"])).await, 1);
+    assert_eq!(race(&scratch, &extended(&["create table awa.added (id bigint);"]), 16).await, 1);
 }

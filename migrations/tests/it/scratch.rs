@@ -36,6 +36,11 @@ impl Scratch {
         self.server.clone().database(&self.name)
     }
 
+    /// The URL of the database, for other programs.
+    pub(crate) fn url(&self) -> String {
+        self.options().to_url_lossy().to_string()
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
