@@ -39,6 +39,11 @@ declare
                       and (new.unique_states & awa.state_bit(new.state)) <> 0;
     holder bigint;
 begin
+    if tg_op <> 'DELETE' and new.unique_key is not null
+        and (new.unique_states not between 1 and 255 or new.unique_states & 6 = 4)
+    then
+        perform awa.check_unique_states(new.unique_states, 'unique_states');
+    end if;
     if tg_op = 'UPDATE' and holds and needs and old.unique_key = new.unique_key then
         return null;
     end if;

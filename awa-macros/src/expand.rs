@@ -1,7 +1,7 @@
 //! Writes the impls. The emitted code names these items at the root of the facade (`::awa_worker`, or what `crate = "…"`
 //! says) and needs nothing else from it:
 //!
-//! `JobArgs`, `IntoNewJob`, `NewJob`, `Unique`, `UniqueStates`, `JobState`
+//! `JobArgs`, `IntoNewJob`, `NewJob`, `Unique`, `UniqueStates`, `JobState`, `OnConflict`
 //!
 //! All of them are awa-model's, so `awa_model` serves as well. Everything else comes from `::core`.
 

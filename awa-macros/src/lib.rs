@@ -54,7 +54,8 @@ use proc_macro::TokenStream;
 /// | `queue` | jobs in different queues are different |
 /// | `period = "1h"` | jobs due in different periods are different, and a completed job counts too |
 /// | `while_waiting` | a job counts only until it runs |
-/// | `states(available, running)` | a job counts in just these states |
+/// | `states(available, running)` | a job counts in just these states; available has to be there where running is |
+/// | `on_conflict = "replace"` | what becomes of the new job: `"skip"` (the default), `"replace"` (the other one takes its args and due time, if it still waits) or `"error"` |
 ///
 /// All mistakes are reported at once, each at its place.
 #[proc_macro_derive(JobArgs, attributes(job))]

@@ -13,10 +13,12 @@ use crate::{
     validate,
 };
 
-const KEYS: &str = "args, no_args, queue, period, while_waiting and states";
+const KEYS: &str = "args, no_args, queue, period, while_waiting, states and on_conflict";
 
 const STATES: [&str; 8] =
     ["scheduled", "available", "running", "waiting_external", "retryable", "completed", "failed", "cancelled"];
+
+const POLICIES: [&str; 3] = ["skip", "replace", "error"];
 
 /// Longest and shortest period, and the number of fields; the same as in awa-model's limits.
 pub(crate) const PERIOD_MIN: Duration = Duration::from_secs(1);
@@ -36,6 +38,7 @@ enum Value {
     Period(LitStr),
     WhileWaiting,
     States(Vec<Ident>),
+    OnConflict(LitStr),
 }
 
 /// A field to compare: of the type, or as it is named in JSON.
@@ -75,6 +78,7 @@ fn item(input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<UniqueItem> 
         "queue" => Value::Queue,
         "period" => Value::Period(text(input, &key, "a string like \"1h\"")?),
         "while_waiting" => Value::WhileWaiting,
+        "on_conflict" => Value::OnConflict(text(input, &key, "a string: \"skip\", \"replace\" or \"error\"")?),
         "states" if input.peek(token::Paren) => Value::States(list(input, errors, state)?),
         "states" => {
             return Err(syn::Error::new_spanned(&key, "write `states(…)` with the states inside"));
@@ -137,6 +141,7 @@ pub(crate) fn rule(items: &[UniqueItem], fields: &Fields<'_>, krate: &Path, erro
             Value::Queue => quote!(.per_queue()),
             Value::WhileWaiting => quote!(.states(#krate::UniqueStates::WAITING)),
             Value::States(states) => states_tokens(key, states, krate, errors),
+            Value::OnConflict(policy) => policy_tokens(policy, krate, errors),
             Value::Fields(wanted) => {
                 let names = field_names(key, wanted, fields, errors);
                 if names.is_empty() {
@@ -165,8 +170,22 @@ fn states_tokens(key: &Ident, states: &[Ident], krate: &Path, errors: &mut Error
     if states.is_empty() {
         errors.at(key, "`states` needs at least one state");
     }
+    let has = |wanted: &str| states.iter().any(|state| state == wanted);
+    if has("running") && !has("available") {
+        errors.at(key, "`states` needs available where it has running: a claim takes no keys");
+    }
     let variants = states.iter().map(|state| Ident::new(&camel_case(&state.to_string()), Span::call_site()));
     quote!(.states(#krate::UniqueStates::of(&[#(#krate::JobState::#variants),*])))
+}
+
+fn policy_tokens(policy: &LitStr, krate: &Path, errors: &mut Errors) -> TokenStream {
+    let name = policy.value();
+    if !POLICIES.contains(&name.as_str()) {
+        errors.at(policy, "`on_conflict` must be \"skip\", \"replace\" or \"error\"");
+        return TokenStream::new();
+    }
+    let variant = Ident::new(&camel_case(&name), Span::call_site());
+    quote!(.on_conflict(#krate::OnConflict::#variant))
 }
 
 fn field_names(key: &Ident, wanted: &[Field], fields: &Fields<'_>, errors: &mut Errors) -> Vec<String> {

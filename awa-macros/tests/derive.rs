@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use awa_macros::JobArgs;
-use awa_model::{IntoNewJob, JobArgs as _, JobState, NewJob, Unique, UniqueArgs, UniqueStates, limits};
+use awa_model::{IntoNewJob, JobArgs as _, JobState, NewJob, OnConflict, Unique, UniqueArgs, UniqueStates, limits};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, JobArgs)]
@@ -37,7 +37,7 @@ struct Report {
 }
 
 #[derive(Serialize, Deserialize, JobArgs)]
-#[job(unique(no_args, while_waiting), crate = "awa_model")]
+#[job(unique(no_args, while_waiting, on_conflict = "replace"), crate = "awa_model")]
 enum Sweep {
     Everything,
     Only { path: String },
@@ -81,7 +81,7 @@ fn uniqueness_is_the_rule_that_was_written() {
     assert_eq!(rule.args, UniqueArgs::Fields(vec!["type".to_owned(), "page-size".to_owned()]));
     assert_eq!((rule.queue, rule.period), (true, Some(Duration::from_secs(3600))));
     assert_eq!(rule.states, UniqueStates::of(&[JobState::Available, JobState::WaitingExternal]));
-    assert_eq!(Sweep::unique(), Some(Unique::while_waiting().ignore_args()));
+    assert_eq!(Sweep::unique(), Some(Unique::while_waiting().ignore_args().on_conflict(OnConflict::Replace)));
     assert_eq!(Tick::unique(), Some(Unique::until_finished()));
     assert_eq!(Daily::unique(), Some(Unique::within(Duration::from_secs(24 * 60 * 60))));
 }

@@ -8,7 +8,7 @@ use chrono::{DateTime, Datelike, Utc};
 use serde_json::Value;
 
 pub use self::invalid::InvalidJob;
-pub(crate) use self::invalid::field;
+pub(crate) use self::invalid::{field, list, quoted, seconds};
 use crate::{InvalidJson, JobArgs, Kind, Priority, QueueName, Unique, UniqueArgs, json, json_text, limits, name};
 
 /// A job to be enqueued, with args of type `A`.
@@ -120,11 +120,11 @@ impl<A: JobArgs> NewJob<A> {
         check_timeout(self.timeout)?;
         check_tags(&self.tags)?;
         check_metadata(self.metadata.as_ref())?;
+        check_trace_context(self.trace_context.as_deref())?;
         if let Some(unique) = &self.unique {
             unique.check()?;
             check_unique_fields(unique, &args)?;
         }
-        check_trace_context(self.trace_context.as_deref())?;
         Ok(PreparedJob {
             kind,
             queue,
@@ -254,10 +254,10 @@ fn check_due(due: Due) -> Result<(), InvalidJob> {
     match due {
         Due::At(time) if !years.contains(&time.year()) => {
             let allowed = format!("in the years {} to {}", years.start(), years.end());
-            Err(InvalidJob::out_of_range(field::RUN_AT, format!("{time:?}"), allowed))
+            Err(InvalidJob::out_of_range(field::RUN_AT, format!("in the year {}", time.year()), allowed))
         }
         Due::In(delay) if delay > limits::RUN_IN_MAX => {
-            Err(InvalidJob::out_of_range(field::RUN_IN, format!("{delay:?}"), "at most 1000 years"))
+            Err(InvalidJob::out_of_range(field::RUN_IN, seconds(delay), "0 seconds to 1000 years"))
         }
         Due::Now | Due::At(_) | Due::In(_) => Ok(()),
     }
@@ -278,7 +278,7 @@ fn check_timeout(timeout: Option<Duration>) -> Result<(), InvalidJob> {
     match timeout {
         Some(timeout) if !(shortest..=limits::TIMEOUT_MAX).contains(&timeout) => {
             let allowed = "1 microsecond to 10 years";
-            Err(InvalidJob::out_of_range(field::TIMEOUT, format!("{timeout:?}"), allowed))
+            Err(InvalidJob::out_of_range(field::TIMEOUT, seconds(timeout), allowed))
         }
         Some(_) | None => Ok(()),
     }
@@ -317,7 +317,7 @@ fn check_unique_fields(unique: &Unique, args: &str) -> Result<(), InvalidJob> {
         return Ok(());
     }
     let allowed = "names of fields, of which the args have at least one";
-    Err(InvalidJob::out_of_range(field::UNIQUE_ARGS, format!("{fields:?}"), allowed))
+    Err(InvalidJob::out_of_range(field::UNIQUE_ARGS, list(fields), allowed))
 }
 
 fn check_trace_context(context: Option<&str>) -> Result<(), InvalidJob> {
@@ -330,11 +330,7 @@ fn check_trace_context(context: Option<&str>) -> Result<(), InvalidJob> {
         return Err(InvalidJob::out_of_range(field::TRACE_CONTEXT, found, format!("at most {max} bytes")));
     }
     if context.chars().any(char::is_control) {
-        return Err(InvalidJob::out_of_range(
-            field::TRACE_CONTEXT,
-            format!("{context:?}"),
-            "free of control characters",
-        ));
+        return Err(InvalidJob::out_of_range(field::TRACE_CONTEXT, quoted(context), "free of control characters"));
     }
     Ok(())
 }

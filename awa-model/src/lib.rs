@@ -38,5 +38,5 @@ pub use self::{
     run_lease::RunLease,
     state::{JobState, Plane, UnknownState},
     transition::{EDGES, Edge, Transition},
-    unique::{Inserted, Unique, UniqueArgs, UniqueStates},
+    unique::{Inserted, OnConflict, Unique, UniqueArgs, UniqueStates},
 };

@@ -5,7 +5,7 @@ use std::{borrow::Borrow, borrow::Cow, fmt, ops::Deref, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits;
+use crate::{insert::quoted, limits};
 
 /// The name of a queue.
 ///
@@ -42,7 +42,7 @@ pub enum InvalidName {
         bytes: usize,
     },
     /// It contains a control character, U+0000 included.
-    #[error("{what} {name:?} has the control character U+{:04X} at byte {at}; none are allowed", u32::from(*character))]
+    #[error("{what} {} has the control character U+{:04X} at byte {at}; none are allowed", quoted(name), u32::from(*character))]
     ControlCharacter {
         /// What the name is for: `queue`, `kind` or `tag`.
         what: &'static str,

@@ -69,7 +69,7 @@ impl fmt::Display for Priority {
 
 /// A number that is no priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("priority is {value}; it must be 1 (first) to 4 (last)")]
+#[error("priority is {value}; it must be 1 to 4")]
 pub struct InvalidPriority {
     /// The number.
     pub value: i16,
@@ -83,7 +83,7 @@ mod tests {
     fn only_one_to_four_are_priorities() {
         for value in [i16::MIN, -1, 0, 5, i16::MAX] {
             let refusal = Priority::new(value).expect_err("outside the range").to_string();
-            assert_eq!(refusal, format!("priority is {value}; it must be 1 (first) to 4 (last)"));
+            assert_eq!(refusal, format!("priority is {value}; it must be 1 to 4"));
         }
         assert_eq!([1, 2, 3, 4].map(|value| Priority::new(value).expect("inside the range")), Priority::ALL);
     }

@@ -1,11 +1,15 @@
 //! When a new job is a duplicate of one that exists. Only the rule is written here: the key that it stands for is computed
 //! by the database alone, so that producers in different languages cannot disagree.
 
-use std::{fmt, hash, time::Duration};
+use std::{fmt, hash, mem, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{InvalidJob, JobId, JobState, insert::field, limits, name};
+use crate::{
+    InvalidJob, JobId, JobState,
+    insert::{field, list, seconds},
+    limits, name,
+};
 
 /// Which jobs count as the same, and for how long.
 ///
@@ -23,6 +27,36 @@ pub struct Unique {
     pub period: Option<Duration>,
     /// The states in which a job stands in the way of another.
     pub states: UniqueStates,
+    /// What becomes of the new job while another stands in its way.
+    pub on_conflict: OnConflict,
+}
+
+/// What becomes of a new job while another stands in its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnConflict {
+    /// It is not added; the answer is [`Inserted::Duplicate`].
+    #[default]
+    Skip,
+    /// It is not added, but the other job, if it waits for a run, takes its args and due time and nothing else; the answer
+    /// is [`Inserted::Replaced`]. So a burst of requests ends in one run, with the newest args. A job that runs already
+    /// is left alone; the answer is [`Inserted::Duplicate`] then.
+    ///
+    /// A scheduled or available job goes where its new due time belongs, an available one to the end of its lane. One that
+    /// waits for another attempt goes on waiting as such, until the new due time.
+    Replace,
+    /// The enqueue fails, with all that it would have added.
+    Error,
+}
+
+impl OnConflict {
+    /// Its name in the functions of the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Replace => "replace",
+            Self::Error => "error",
+        }
+    }
 }
 
 /// Which args make jobs the same.
@@ -41,7 +75,13 @@ pub enum UniqueArgs {
 impl Unique {
     /// One job with these args at a time: a second is a duplicate until the first is completed, failed or cancelled.
     pub fn until_finished() -> Self {
-        Self { args: UniqueArgs::All, queue: false, period: None, states: UniqueStates::UNFINISHED }
+        Self {
+            args: UniqueArgs::All,
+            queue: false,
+            period: None,
+            states: UniqueStates::UNFINISHED,
+            on_conflict: OnConflict::Skip,
+        }
     }
 
     /// One job with these args in the waiting line: once it runs, the next may queue up behind it.
@@ -86,18 +126,29 @@ impl Unique {
         Self { period: Some(period), ..self }
     }
 
-    /// Sets the states in which a job stands in the way.
+    /// Sets the states in which a job stands in the way: at least one, and available where there is running, since a claim
+    /// takes no keys. Without running, a job may run while the next of its kind waits behind it.
     #[must_use]
     pub fn states(self, states: UniqueStates) -> Self {
         Self { states, ..self }
+    }
+
+    /// Sets what becomes of a new job while another stands in its way; it is skipped unless this says otherwise.
+    #[must_use]
+    pub fn on_conflict(self, on_conflict: OnConflict) -> Self {
+        Self { on_conflict, ..self }
     }
 
     pub(crate) fn check(&self) -> Result<(), InvalidJob> {
         if self.states.bits() == 0 {
             return Err(InvalidJob::out_of_range(field::UNIQUE_STATES, "empty", "at least one state"));
         }
+        if self.states.contains(JobState::Running) && !self.states.contains(JobState::Available) {
+            let states = list(&self.states.iter().map(JobState::as_str).collect::<Vec<_>>());
+            return Err(InvalidJob::out_of_range(field::UNIQUE_STATES, states, "with available where it has running"));
+        }
         if let Some(period) = self.period.filter(|period| !limits::UNIQUE_PERIOD.contains(period)) {
-            return Err(InvalidJob::out_of_range(field::UNIQUE_PERIOD, format!("{period:?}"), "1 second to 10 years"));
+            return Err(InvalidJob::out_of_range(field::UNIQUE_PERIOD, seconds(period), "1 second to 10 years"));
         }
         let UniqueArgs::Fields(fields) = &self.args else {
             return Ok(());
@@ -165,6 +216,11 @@ impl UniqueStates {
         self.0 & Self::bit(state) != 0
     }
 
+    /// The states in the set, in the order of [`JobState`].
+    pub fn iter(self) -> impl Iterator<Item = JobState> {
+        JobState::ALL.into_iter().filter(move |state| self.contains(*state))
+    }
+
     const fn bit(state: JobState) -> i16 {
         1 << state as u8
     }
@@ -177,13 +233,15 @@ pub enum Inserted<A = ()> {
     New(JobId<A>),
     /// A job like it existed already; this is its id, and nothing was added.
     Duplicate(JobId<A>),
+    /// A job like it was waiting; this is its id. It took the args and the due time of this one ([`OnConflict::Replace`]).
+    Replaced(JobId<A>),
 }
 
 impl<A> Inserted<A> {
     /// The id of the job that exists now, whoever added it.
     pub const fn id(&self) -> JobId<A> {
         match self {
-            Self::New(id) | Self::Duplicate(id) => *id,
+            Self::New(id) | Self::Duplicate(id) | Self::Replaced(id) => *id,
         }
     }
 
@@ -197,6 +255,7 @@ impl<A> Inserted<A> {
         match self {
             Self::New(id) => Inserted::New(id.assume()),
             Self::Duplicate(id) => Inserted::Duplicate(id.assume()),
+            Self::Replaced(id) => Inserted::Replaced(id.assume()),
         }
     }
 }
@@ -212,14 +271,18 @@ impl<A> Copy for Inserted<A> {}
 // By hand, as for `JobId`: a derive would ask the args for the same traits.
 impl<A> fmt::Debug for Inserted<A> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = if self.is_new() { "New" } else { "Duplicate" };
+        let name = match self {
+            Self::New(_) => "New",
+            Self::Duplicate(_) => "Duplicate",
+            Self::Replaced(_) => "Replaced",
+        };
         formatter.debug_tuple(name).field(&self.id()).finish()
     }
 }
 
 impl<A> PartialEq for Inserted<A> {
     fn eq(&self, other: &Self) -> bool {
-        self.is_new() == other.is_new() && self.id() == other.id()
+        mem::discriminant(self) == mem::discriminant(other) && self.id() == other.id()
     }
 }
 
@@ -227,7 +290,7 @@ impl<A> Eq for Inserted<A> {}
 
 impl<A> hash::Hash for Inserted<A> {
     fn hash<H: hash::Hasher>(&self, state: &mut H) {
-        (self.is_new(), self.id()).hash(state);
+        (mem::discriminant(self), self.id()).hash(state);
     }
 }
 

@@ -11,7 +11,7 @@
 //! REPEATABLE READ or above, a job whose key was taken since the transaction began fails with SQLSTATE 40001 instead of an
 //! answer, as any statement may there.
 
-use awa_model::{Due, Inserted, JobId, PreparedJob};
+use awa_model::{Due, Inserted, JobId, OnConflict, PreparedJob};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sqlx::PgExecutor;
@@ -20,11 +20,16 @@ use crate::{Error, unique::UniqueParameters};
 
 /// Enqueues one job.
 ///
-/// Answers [`Inserted::Duplicate`], with the id of the job that holds it, if its unique key is held.
+/// If its unique key is held, its rule decides: [`Inserted::Duplicate`] or [`Inserted::Replaced`], with the id of the job that
+/// holds it, or [`Error::Duplicate`].
 ///
 /// # Errors
 /// Whatever the database answers; nothing was written then. See the [module](self) for what unique jobs may meet.
 pub async fn enqueue(db: impl PgExecutor<'_>, job: &PreparedJob) -> Result<Inserted, Error> {
+    if job.unique.as_ref().is_some_and(|unique| unique.on_conflict != OnConflict::Skip) {
+        let answers = enqueue_many(db, std::slice::from_ref(job)).await?;
+        return answers.into_iter().next().ok_or(Error::Database(sqlx::Error::RowNotFound));
+    }
     let (run_at, delay_seconds) = due_parameters(job.due);
     let unique = UniqueParameters::of(job.unique.as_ref());
     let outcome = sqlx::query_file_scalar!(
@@ -54,8 +59,8 @@ pub async fn enqueue(db: impl PgExecutor<'_>, job: &PreparedJob) -> Result<Inser
 
 /// Enqueues many jobs in one statement. Answers one [`Inserted`] a job, in the order given.
 ///
-/// All or none: an error means that nothing was written. Of two jobs with the same unique key the first is added, and the
-/// second is its duplicate. No jobs, no statement.
+/// All or none: an error means that nothing was written. Of two jobs with the same unique key the first is added; the second
+/// is its duplicate, hands it its args and due time, or fails all, as its rule says. No jobs, no statement.
 ///
 /// # Errors
 /// As [`enqueue`].
@@ -64,7 +69,7 @@ pub async fn enqueue_many(db: impl PgExecutor<'_>, jobs: &[PreparedJob]) -> Resu
         return Ok(Vec::new());
     }
     let columns = Columns::of(jobs);
-    let outcomes = sqlx::query_file_scalar!(
+    let outcomes = sqlx::query_file!(
         "queries/enqueue/many.sql",
         &columns.kinds as &[&str],
         &columns.queues as &[&str],
@@ -82,15 +87,26 @@ pub async fn enqueue_many(db: impl PgExecutor<'_>, jobs: &[PreparedJob]) -> Resu
         &columns.unique_by_args,
         &columns.unique_fields as &[Option<Value>],
         &columns.unique_periods as &[Option<f64>],
+        &columns.on_conflicts as &[&str],
     )
     .fetch_all(db)
     .await
     .map_err(Error::of_enqueue)?;
     debug_assert_eq!(outcomes.len(), jobs.len(), "one answer a job");
-    Ok(outcomes.into_iter().map(inserted).collect())
+    outcomes.into_iter().map(|answer| outcome(answer.job_id, answer.outcome)).collect()
 }
 
-/// The functions answer the id of the holder with its sign turned: one number a job is the cheapest answer there is.
+fn outcome(id: i64, outcome: String) -> Result<Inserted, Error> {
+    let id = JobId::new(id);
+    match outcome.as_str() {
+        "inserted" => Ok(Inserted::New(id)),
+        "duplicate" => Ok(Inserted::Duplicate(id)),
+        "replaced" => Ok(Inserted::Replaced(id)),
+        _ => Err(Error::Unreadable { relation: "awa.enqueue_batch", column: "outcome", value: outcome }),
+    }
+}
+
+/// The function answers the id of the holder with its sign turned: one number a job is the cheapest answer there is.
 fn inserted(outcome: i64) -> Inserted {
     if outcome < 0 { Inserted::Duplicate(JobId::new(-outcome)) } else { Inserted::New(JobId::new(outcome)) }
 }
@@ -122,6 +138,8 @@ struct Columns<'a> {
     unique_by_args: Vec<bool>,
     unique_fields: Vec<Option<Value>>,
     unique_periods: Vec<Option<f64>>,
+    /// Empty where all of them skip.
+    on_conflicts: Vec<&'static str>,
 }
 
 impl<'a> Columns<'a> {
@@ -154,6 +172,10 @@ impl<'a> Columns<'a> {
             self.unique_by_args.push(unique.by_args);
             self.unique_fields.push(unique.fields.map(|fields| json!(fields)));
             self.unique_periods.push(unique.period_seconds);
+        }
+        let policies = jobs.iter().map(|job| job.unique.as_ref().map_or(OnConflict::Skip, |unique| unique.on_conflict));
+        if policies.clone().any(|policy| policy != OnConflict::Skip) {
+            self.on_conflicts = policies.map(OnConflict::as_str).collect();
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Expected answers are values ([`Guarded::Lost`](crate::Guarded::Lost), [`Inserted::Duplicate`](awa_model::Inserted));
 //! an `Error` is a surprise.
 
-use awa_model::InvalidJob;
+use awa_model::{InvalidJob, JobId};
 
 /// Errors of the storage layer.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,13 @@ pub enum Error {
     #[error("awa is not installed in this database, or too old: run `awa migrate`, or call `awa_worker::migrate`: {0}")]
     NotInstalled(#[source] sqlx::Error),
 
+    /// A job whose rule is to fail on a conflict met another that holds its unique key; nothing was written.
+    #[error("job {holder} holds the unique key")]
+    Duplicate {
+        /// The job that holds it.
+        holder: JobId,
+    },
+
     /// Others took and gave back the same unique key too often while it was looked up; nothing was written.
     #[error("a unique key changed hands too often to be taken or looked up")]
     UniqueKeyContended,
@@ -65,6 +72,9 @@ const UNIQUE_KEY_CONTENDED: &str = "AWA01";
 /// Raised by the database where a value breaks a limit.
 const INVALID_PARAMETER_VALUE: &str = "22023";
 
+/// Raised by the database functions that enqueue; the detail is the id of the holder.
+const DUPLICATE: &str = "AWA02";
+
 /// What a statement meets where there is no schema of ours: schema, function, relation.
 const NOT_INSTALLED: [&str; 3] = ["3F000", "42883", "42P01"];
 
@@ -80,6 +90,10 @@ impl Error {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
         match code.as_deref() {
             Some(UNIQUE_KEY_CONTENDED) => Self::UniqueKeyContended,
+            Some(DUPLICATE) => match holder(&error) {
+                Some(holder) => Self::Duplicate { holder },
+                None => Self::Database(error),
+            },
             Some(code) if NOT_INSTALLED.contains(&code) => Self::NotInstalled(error),
             _ => Self::Database(error),
         }
@@ -132,4 +146,9 @@ impl Error {
             _ => None,
         }
     }
+}
+
+fn holder(error: &sqlx::Error) -> Option<JobId> {
+    let answer = error.as_database_error()?.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?;
+    answer.detail()?.parse().ok().map(JobId::new)
 }

@@ -25,6 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         match awa_worker::enqueue(&pool, &job).await? {
             Inserted::New(id) => println!("{reason}: job {id}"),
             Inserted::Duplicate(id) => println!("{reason}: job {id} is there already"),
+            Inserted::Replaced(id) => println!("{reason}: job {id} was waiting and runs with these args"),
         }
     }
 

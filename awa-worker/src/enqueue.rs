@@ -16,7 +16,7 @@ use crate::failure::Error;
 /// then, and a transaction in which the database refused something has to be rolled back.
 pub async fn enqueue<J: IntoNewJob>(db: impl PgExecutor<'_>, job: J) -> Result<Inserted<J::Args>, Error> {
     let job = job.into_new_job().prepare()?;
-    Ok(typed(awa_storage::enqueue::enqueue(db, &job).await?))
+    Ok(awa_storage::enqueue::enqueue(db, &job).await?.assume())
 }
 
 /// Enqueues many jobs with one statement. Answers in the order given.
@@ -31,13 +31,5 @@ pub async fn enqueue_many<J: IntoNewJob>(
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(awa_storage::enqueue::enqueue_many(db, &jobs).await?.into_iter().map(typed).collect())
-}
-
-/// The args of an id are those of the job that was sent.
-fn typed<A>(inserted: Inserted<()>) -> Inserted<A> {
-    match inserted {
-        Inserted::New(id) => Inserted::New(id.assume()),
-        Inserted::Duplicate(id) => Inserted::Duplicate(id.assume()),
-    }
+    Ok(awa_storage::enqueue::enqueue_many(db, &jobs).await?.into_iter().map(Inserted::assume).collect())
 }

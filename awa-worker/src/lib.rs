@@ -49,9 +49,9 @@ mod verdict;
 
 pub use awa_macros::JobArgs;
 pub use awa_model::{
-    Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobId, JobState, Kind, NewJob, Outcome,
-    Priority, Progress, ProgressError, QueueName, RetryPolicy, RunLease, Unique, UniqueArgs, UniqueStates, WorkerId,
-    limits,
+    Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobId, JobState, Kind, NewJob,
+    OnConflict, Outcome, Priority, Progress, ProgressError, QueueName, RetryPolicy, RunLease, Unique, UniqueArgs,
+    UniqueStates, WorkerId, limits,
 };
 pub use awa_storage::Error as StorageError;
 pub use sqlx;

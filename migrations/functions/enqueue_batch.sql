@@ -1,5 +1,5 @@
 -- Enqueue many jobs at once. Jobs whose unique key is held, by another job or by an earlier one of the batch, are not
--- inserted; what to do instead (replace, refuse) would be a sibling.
+-- inserted; each says what to do instead.
 --   One array a column, all in the same order. An array may be empty or shorter: what it lacks is null.
 --   p_kinds, p_queues, p_priorities, p_args, p_max_attempts   given for each job
 --   p_run_ats, p_delays          when it is due: a time, or seconds from now; neither: now
@@ -7,9 +7,14 @@
 --   p_tags                       jsonb arrays of texts
 --   p_unique_states              bits of the states in which the job holds its unique key; null: it has none
 --   p_unique_by_queue, p_unique_by_args, p_unique_fields (jsonb arrays of texts), p_unique_periods   see awa.unique_key
--- Answers one number a job, in the order given: the id of the new job or, its sign turned, of the one that holds the key.
--- Waits only for open transactions that have one of the unique keys in hand.
--- Index: none but the unique claims'. Locks the unique claims in key order, then the rows it inserts, in the order given.
+--   p_on_conflicts               skip: it is a duplicate; replace: the holder, if it waits for a run, takes the new args and due
+--                                time; error: AWA02
+--   Limits are checked by the caller (Rust's NewJob::prepare, or awa.enqueue_many).
+-- Answers the outcome of each job, in the order given: inserted with its own id, or duplicate or replaced with the id of the
+-- job that holds the key.
+-- Waits only for open transactions that have one of the unique keys in hand or, to replace, one of the jobs.
+-- Index: none but the unique claims'. Locks the jobs to be replaced in id order, the unique claims in key order, then the
+-- rows it inserts, in the order given.
 do $install$
 declare
     branch constant text := $branch$
@@ -24,7 +29,7 @@ declare
                    case when given.tags is not null then array(select jsonb_array_elements_text(given.tags)) end,
                    given.trace_context, given.unique_key
               from unnest(ids, dues, unique_keys, slots, p_timeouts, p_priorities, p_max_attempts, p_unique_states,
-                          p_kinds, p_queues, p_args, p_metadata, p_tags, p_trace_contexts) with ordinality
+                          p_kinds, p_queues, args, p_metadata, p_tags, p_trace_contexts) with ordinality
                    as given (id, due, unique_key, slot, timeout, priority, max_attempts, unique_states,
                              kind, queue, args, metadata, tags, trace_context, place)
              where (given.slot is null or holders[given.slot] = given.id)$rows$;
@@ -50,15 +55,18 @@ create or replace function awa.enqueue_batch(
     p_unique_by_queue boolean[],
     p_unique_by_args boolean[],
     p_unique_fields jsonb[],
-    p_unique_periods double precision[]
+    p_unique_periods double precision[],
+    p_on_conflicts text[]
 )
-    returns setof bigint
+    returns table (job_id bigint, outcome text)
     language plpgsql
     security definer
     set search_path = pg_catalog, pg_temp
     set jit = off
 as $enqueue_batch$
+#variable_conflict use_column
 declare
+    args        jsonb[] := p_args;
     ids         bigint[];
     dues        timestamptz[];
     unique_keys bytea[];
@@ -67,6 +75,8 @@ declare
     wanted_keys bytea[];
     wanted_ids  bigint[];
     holders     bigint[];
+    -- Null where the holder says it: inserted if that is the job itself, else duplicate.
+    outcomes    text[];
 begin
     select array_agg(drawn.id order by drawn.place), array_agg(drawn.due order by drawn.place)
       into ids, dues
@@ -79,7 +89,14 @@ begin
           into unique_keys, slots, wanted_keys, wanted_ids
           from awa.batch_unique_keys(ids, dues, p_kinds, p_queues, p_args, p_unique_states, p_unique_by_queue,
                                      p_unique_by_args, p_unique_fields, p_unique_periods) as keyed;
-        if wanted_keys is not null then
+        if wanted_keys is null then
+            null;
+        elsif p_on_conflicts && array['replace', 'error'] then
+            select resolved.holders, resolved.dues, resolved.args, resolved.outcomes
+              into holders, dues, args, outcomes
+              from awa.resolve_conflicts(wanted_keys, wanted_ids, ids, slots, p_unique_states, p_on_conflicts,
+                                         dues, args) as resolved;
+        else
             holders := awa.take_unique_keys(wanted_keys, wanted_ids);
         end if;
     end if;
@@ -97,8 +114,13 @@ begin
               where given.due <= now()
                 and (given.slot is null or holders[given.slot] = given.id)) as woken;
     return query
-    select case when given.slot is null or holders[given.slot] = given.id then given.id else -holders[given.slot] end
-      from unnest(ids, slots) with ordinality as given (id, slot, place)
+    select case when given.slot is null then given.id else holders[given.slot] end,
+           case
+               when given.outcome is not null then given.outcome
+               when given.slot is null or holders[given.slot] = given.id then 'inserted'
+               else 'duplicate'
+           end
+      from unnest(ids, slots, outcomes) with ordinality as given (id, slot, outcome, place)
      order by given.place;
 end
 $enqueue_batch$

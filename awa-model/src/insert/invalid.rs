@@ -1,5 +1,7 @@
 //! Why a job was not accepted: the field, what it held, and what it may hold.
 
+use std::time::Duration;
+
 use crate::{InvalidJson, InvalidName, InvalidPriority};
 
 /// The names of the fields in errors; those of the enqueue functions of the database.
@@ -13,9 +15,9 @@ pub(crate) mod field {
     pub(crate) const TAGS: &str = "tags";
     pub(crate) const TIMEOUT: &str = "timeout";
     pub(crate) const TRACE_CONTEXT: &str = "trace_context";
-    pub(crate) const UNIQUE_ARGS: &str = "unique.args";
-    pub(crate) const UNIQUE_PERIOD: &str = "unique.period";
-    pub(crate) const UNIQUE_STATES: &str = "unique.states";
+    pub(crate) const UNIQUE_ARGS: &str = "unique_by.args";
+    pub(crate) const UNIQUE_PERIOD: &str = "unique_by.period";
+    pub(crate) const UNIQUE_STATES: &str = "unique_by.states";
 }
 
 /// A job that breaks a limit. The message names the field, its value and the limit.
@@ -46,5 +48,26 @@ pub enum InvalidJob {
 impl InvalidJob {
     pub(crate) fn out_of_range(field: &'static str, value: impl Into<String>, allowed: impl Into<String>) -> Self {
         Self::OutOfRange { field, value: value.into(), allowed: allowed.into() }
+    }
+}
+
+/// A text as errors repeat it: in quotes, escaped as in JSON, which the functions of the database can do as well.
+pub(crate) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Texts as errors repeat them.
+pub(crate) fn list<S: AsRef<str>>(texts: &[S]) -> String {
+    let quoted: Vec<_> = texts.iter().map(|text| quoted(text.as_ref())).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+/// A span of time as errors repeat it.
+pub(crate) fn seconds(span: Duration) -> String {
+    let (whole, nanos) = (span.as_secs(), span.subsec_nanos());
+    let digits = format!("{nanos:09}");
+    match digits.trim_end_matches('0') {
+        "" => format!("{whole} seconds"),
+        fraction => format!("{whole}.{fraction} seconds"),
     }
 }

@@ -27,7 +27,7 @@ fn an_error_names_what_was_wrong() {
     assert_eq!(Kind::new("").expect_err("empty").to_string(), "kind is empty; it must have 1 to 128 bytes");
     assert_eq!(
         Kind::new("a\0b").expect_err("NUL").to_string(),
-        r#"kind "a\0b" has the control character U+0000 at byte 1; none are allowed"#
+        r#"kind "a\u0000b" has the control character U+0000 at byte 1; none are allowed"#
     );
 }
 

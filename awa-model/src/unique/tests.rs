@@ -30,14 +30,18 @@ fn impossible_rules_are_refused() {
     let refusal = |unique: Unique| unique.check().expect_err("must be refused").to_string();
     assert_eq!(
         refusal(Unique::default().states(UniqueStates::of(&[]))),
-        "unique.states is empty; it must be at least one state"
+        "unique_by.states is empty; it must be at least one state"
+    );
+    assert_eq!(
+        refusal(Unique::default().states(UniqueStates::of(&[JobState::Failed, JobState::Running]))),
+        r#"unique_by.states is ["running", "failed"]; it must be with available where it has running"#
     );
     assert_eq!(
         refusal(Unique::within(Duration::from_millis(10))),
-        "unique.period is 10ms; it must be 1 second to 10 years"
+        "unique_by.period is 0.01 seconds; it must be 1 second to 10 years"
     );
-    assert_eq!(refusal(Unique::default().fields([""; 0])), "unique.args is 0 names; it must be 1 to 32 names");
-    assert_eq!(refusal(Unique::default().fields([""])), "unique.args is empty; it must have 1 to 128 bytes");
+    assert_eq!(refusal(Unique::default().fields([""; 0])), "unique_by.args is 0 names; it must be 1 to 32 names");
+    assert_eq!(refusal(Unique::default().fields([""])), "unique_by.args is empty; it must have 1 to 128 bytes");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 --   One array a column, as the parameters of one.sql, all in the order of the jobs; an array of nulls may be left empty.
 --   $1 kinds, $2 queues, $3 priorities, $4 args (texts of JSON), $5 run_ats, $6 delays in seconds, $7 max_attempts,
 --   $8 timeouts in seconds, $9 tags (JSON arrays), $10 metadata, $11 trace contexts, $12 unique states,
---   $13 unique by queue, $14 unique by args, $15 unique fields (JSON arrays), $16 unique periods in seconds
--- Answers, in the order of the jobs, the id of the new job or, its sign turned, of the one that holds the key.
-select enqueued.outcome as "outcome!"
+--   $13 unique by queue, $14 unique by args, $15 unique fields (JSON arrays), $16 unique periods in seconds, $17 policies
+-- Answers, in the order of the jobs, the id and the outcome: inserted, duplicate or replaced.
+select enqueued.job_id as "job_id!",
+       enqueued.outcome as "outcome!"
   from awa.enqueue_batch(
            $1::text[],
            $2::text[],
@@ -21,6 +22,7 @@ select enqueued.outcome as "outcome!"
            $13::boolean[],
            $14::boolean[],
            $15::jsonb[],
-           $16::double precision[]
-       ) with ordinality as enqueued (outcome, place)
+           $16::double precision[],
+           $17::text[]
+       ) with ordinality as enqueued (job_id, outcome, place)
  order by enqueued.place

@@ -6,6 +6,7 @@ mod attempt;
 mod audit;
 mod claim;
 mod claims;
+mod conflicts;
 mod displaced;
 mod enqueue;
 mod guards;

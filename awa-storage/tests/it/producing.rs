@@ -35,7 +35,7 @@ pub(crate) fn queue(name: &'static str) -> QueueName {
 pub(crate) fn new(inserted: Inserted) -> JobId {
     match inserted {
         Inserted::New(id) => id,
-        Inserted::Duplicate(id) => panic!("a duplicate of job {id}"),
+        Inserted::Duplicate(id) | Inserted::Replaced(id) => panic!("a duplicate of job {id}"),
     }
 }
 

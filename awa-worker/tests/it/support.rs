@@ -77,7 +77,7 @@ impl Rig {
     pub(crate) async fn enqueue<J: IntoNewJob>(&self, job: J) -> i64 {
         match awa_worker::enqueue(&self.pool, job).await.expect("enqueued") {
             Inserted::New(id) => id.get(),
-            Inserted::Duplicate(id) => panic!("job {id} is a duplicate"),
+            Inserted::Duplicate(id) | Inserted::Replaced(id) => panic!("job {id} is a duplicate"),
         }
     }
 

@@ -1,0 +1,93 @@
+-- Read a job from JSON: one element of what awa.enqueue_many takes. Every limit is checked, and defaults are filled in.
+--   p_job    an object whose keys are the options of awa.enqueue. A key with JSON null is as if it were not there, but for
+--            args, where it is the value null.
+--   p_place  what it is in errors, like 'jobs[3]'
+-- Answers the job as awa.enqueue_batch takes it. Raises 22023. Reads no table; runs under its caller's search path.
+create or replace function awa.read_job(
+    p_job jsonb,
+    p_place text,
+    out kind text,
+    out queue text,
+    out priority smallint,
+    out args jsonb,
+    out run_at timestamptz,
+    out run_in double precision,
+    out max_attempts smallint,
+    out timeout double precision,
+    out tags jsonb,
+    out metadata jsonb,
+    out trace_context text,
+    out on_conflict text,
+    out unique_states smallint,
+    out by_queue boolean,
+    out by_args boolean,
+    out fields jsonb,
+    out period double precision
+)
+    language plpgsql stable
+as $read_job$
+declare
+    place constant text := p_place || '.';
+    rule  record;
+    wrong record;
+    -- Wider than the columns, so that a number that no column holds is refused in the same words.
+    wide_priority     numeric;
+    wide_run_in       numeric;
+    wide_max_attempts numeric;
+    wide_timeout      numeric;
+begin
+    if p_job is null or jsonb_typeof(p_job) <> 'object' then
+        perform awa.refuse(p_place, awa.excerpt(p_job::text), 'an object');
+    end if;
+    -- The keys with a type each, and whatever is wrong with them, the first in the order of the alphabet.
+    select given.key, given.value, option.type, option.allowed
+      into wrong
+      from jsonb_each(p_job) as given (key, value)
+      left join (values ('kind', 'string', 'a text'), ('args', null, null), ('queue', 'string', 'a text'),
+                        ('priority', 'number', 'an integer'), ('run_at', 'string', 'a text'), ('run_in', null, null),
+                        ('max_attempts', 'number', 'an integer'), ('timeout', null, null),
+                        ('tags', 'array', 'an array of texts'), ('metadata', null, null), ('unique_by', null, null),
+                        ('on_conflict', 'string', 'a text'), ('trace_context', 'string', 'a text'))
+                as option (key, type, allowed) on option.key = given.key
+     where option.key is null
+        or jsonb_typeof(given.value) not in (option.type, 'null')
+        or (option.type = 'array' and jsonb_typeof(given.value) = 'array'
+            and jsonb_path_exists(given.value, '$[*] ? (@.type() != "string")'))
+     order by given.key collate "C"
+     limit 1;
+    if found and wrong.type is null then
+        perform awa.refuse_with(format(
+            '%s%s is not known; the keys are kind, args, queue, priority, run_at, run_in, max_attempts, timeout, tags, '
+            'metadata, unique_by, on_conflict and trace_context', place, awa.excerpt(wrong.key)));
+    elsif found then
+        perform awa.refuse(place || wrong.key, awa.excerpt(wrong.value::text), wrong.allowed);
+    end if;
+    kind := p_job ->> 'kind';
+    queue := coalesce(p_job ->> 'queue', 'default');
+    args := coalesce(p_job -> 'args', '{}');
+    wide_priority := coalesce((p_job ->> 'priority')::numeric, 2);
+    wide_max_attempts := coalesce((p_job ->> 'max_attempts')::numeric, 25);
+    run_at := awa.read_time(p_job ->> 'run_at', place || 'run_at');
+    wide_run_in := awa.read_seconds(p_job -> 'run_in', place || 'run_in');
+    wide_timeout := awa.read_seconds(p_job -> 'timeout', place || 'timeout');
+    tags := nullif(p_job -> 'tags', 'null');
+    metadata := nullif(p_job -> 'metadata', 'null');
+    trace_context := p_job ->> 'trace_context';
+    on_conflict := coalesce(p_job ->> 'on_conflict', 'skip');
+    perform awa.check_job(
+        kind, args, queue, wide_priority, run_at, wide_run_in, wide_max_attempts, wide_timeout,
+        case when tags is not null then array(select jsonb_array_elements_text(tags)) end, metadata, trace_context, place);
+    perform awa.check_policy(on_conflict, run_at, wide_run_in, place);
+    rule := awa.read_unique_by(p_job -> 'unique_by', args, place);
+    priority := wide_priority;
+    run_in := wide_run_in;
+    max_attempts := wide_max_attempts;
+    timeout := wide_timeout;
+    tags := nullif(tags, '[]');
+    unique_states := rule.states;
+    by_queue := rule.by_queue;
+    by_args := rule.by_args;
+    fields := to_jsonb(rule.fields);
+    period := rule.period;
+end
+$read_job$;

@@ -1,0 +1,10 @@
+-- Refuse bad input with this message.
+-- Raises 22023 (invalid_parameter_value). Reads no table; runs under its caller's search path.
+create or replace function awa.refuse_with(p_message text)
+    returns void
+    language plpgsql immutable
+as $refuse_with$
+begin
+    raise exception '%', p_message using errcode = 'invalid_parameter_value';
+end
+$refuse_with$;
