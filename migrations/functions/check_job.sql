@@ -5,7 +5,7 @@
 --   p_run_in   seconds from now, instead of p_run_at; p_timeout: seconds (of an interval: extract(epoch from …))
 --   p_place    comes before the name of the field in the error, like 'jobs[3].'
 -- Raises 22023 (invalid_parameter_value) with the field, its value and the limit; answers nothing.
--- Reads no table; runs under its caller's search path.
+-- Reads no table.
 create or replace function awa.check_job(
     p_kind text,
     p_args jsonb,
@@ -22,6 +22,7 @@ create or replace function awa.check_job(
 )
     returns void
     language plpgsql stable
+    set search_path = pg_catalog, pg_temp
 as $check_job$
 declare
     fault text;

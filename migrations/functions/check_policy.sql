@@ -1,9 +1,10 @@
 -- Check the two options of an enqueue that are no part of the job: what to do on a conflict, and that it has one due time.
 --   As the options of awa.enqueue; p_place comes before the name of the field in an error
--- Raises 22023; answers nothing. Reads no table; runs under its caller's search path.
+-- Raises 22023; answers nothing. Reads no table.
 create or replace function awa.check_policy(p_on_conflict text, p_run_at timestamptz, p_run_in numeric, p_place text default '')
     returns void
     language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
 as $check_policy$
 begin
     if p_on_conflict is null or p_on_conflict not in ('skip', 'replace', 'error') then

@@ -1,9 +1,10 @@
 -- Check that a due time lies in the years 1 to 9999, which every client can read.
 --   p_run_at  the time, not null; p_place: comes before the name of the field in the error
--- Raises 22023; answers nothing. Reads no table; runs under its caller's search path.
+-- Raises 22023; answers nothing. Reads no table.
 create or replace function awa.check_run_at(p_run_at timestamptz, p_place text)
     returns void
     language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
 as $check_run_at$
 declare
     allowed constant text := 'in the years 1 to 9999';

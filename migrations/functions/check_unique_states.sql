@@ -2,10 +2,11 @@
 -- claim would have to take the key else, and of two jobs with one key in one claim the second would fail it for all.
 --   p_bits   the states as bits (awa.state_bit)
 --   p_field  its name in an error
--- Raises 22023; answers nothing. Reads no table; runs under its caller's search path.
+-- Raises 22023; answers nothing. Reads no table.
 create or replace function awa.check_unique_states(p_bits integer, p_field text)
     returns void
     language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
 as $check_unique_states$
 begin
     if p_bits = 0 then

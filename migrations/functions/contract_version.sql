@@ -3,4 +3,6 @@
 create or replace function awa.contract_version()
     returns integer
     language sql immutable parallel safe
+    security definer
+    set search_path = pg_catalog, pg_temp
 return 1;

@@ -2,10 +2,11 @@
 --   p_root       what the document is: the first word of the answer
 --   p_value      the document
 --   p_bytes_max  how long it may be as compact JSON
--- Answers null for one that nests at most 100 levels and is short enough. Reads no table; runs under its caller's search path.
+-- Answers null for one that nests at most 100 levels and is short enough. Reads no table.
 create or replace function awa.json_fault(p_root text, p_value jsonb, p_bytes_max integer)
     returns text
     language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
 as $json_fault$
 declare
     -- jsonb writes a space after each comma and colon, so its text is longer than compact JSON, by less than twice.

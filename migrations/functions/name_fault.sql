@@ -1,10 +1,11 @@
 -- What is wrong with the name of a kind, queue, tag or field, in the words of Rust's InvalidName.
 --   p_what  what the name is for: the first word of the answer
 --   p_name  the name; null is one that is absent
--- Answers null for a name of 1 to 128 bytes without control characters. Reads no table; runs under its caller's search path.
+-- Answers null for a name of 1 to 128 bytes without control characters. Reads no table.
 create or replace function awa.name_fault(p_what text, p_name text)
     returns text
     language plpgsql immutable
+    set search_path = pg_catalog, pg_temp
 as $name_fault$
 declare
     -- U+0000 cannot be in a text.

@@ -2,7 +2,7 @@
 --   p_job    an object whose keys are the options of awa.enqueue. A key with JSON null is as if it were not there, but for
 --            args, where it is the value null.
 --   p_place  what it is in errors, like 'jobs[3]'
--- Answers the job as awa.enqueue_batch takes it. Raises 22023. Reads no table; runs under its caller's search path.
+-- Answers the job as awa.enqueue_batch takes it. Raises 22023. Reads no table.
 create or replace function awa.read_job(
     p_job jsonb,
     p_place text,
@@ -25,6 +25,7 @@ create or replace function awa.read_job(
     out period double precision
 )
     language plpgsql stable
+    set search_path = pg_catalog, pg_temp
 as $read_job$
 declare
     place constant text := p_place || '.';

@@ -2,10 +2,11 @@
 -- of an interval has 24 hours, a month 30 days.
 --   p_value  the JSON value; null or JSON null: none given
 --   p_field  its name in an error
--- Answers seconds, or null. Raises 22023. Reads no table; runs under its caller's search path.
+-- Answers seconds, or null. Raises 22023. Reads no table.
 create or replace function awa.read_seconds(p_value jsonb, p_field text)
     returns numeric
     language plpgsql stable
+    set search_path = pg_catalog, pg_temp
 as $read_seconds$
 begin
     if jsonb_typeof(p_value) = 'number' then

@@ -1,10 +1,11 @@
 -- Read a time from JSON: ISO 8601 with an offset, so that the time zone of the session does not matter.
 --   p_text   the text; null: none given
 --   p_field  its name in an error
--- Answers the time, or null. Raises 22023. Reads no table; runs under its caller's search path.
+-- Answers the time, or null. Raises 22023. Reads no table.
 create or replace function awa.read_time(p_text text, p_field text)
     returns timestamptz
     language plpgsql stable
+    set search_path = pg_catalog, pg_temp
 as $read_time$
 declare
     pattern constant text :=

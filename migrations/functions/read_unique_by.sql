@@ -3,7 +3,7 @@
 --   p_args       the args of the job, to see that they have one of the fields that are named
 --   p_place      comes before the name of the field in an error, like 'jobs[3].'
 -- Answers the parameters of awa.unique_key and the mask of states as bits; states is null for a job that is not unique.
--- Raises 22023, in the words of Rust's Unique::check. Reads no table; runs under its caller's search path.
+-- Raises 22023, in the words of Rust's Unique::check. Reads no table.
 create or replace function awa.read_unique_by(
     p_unique_by jsonb,
     p_args jsonb,
@@ -15,6 +15,7 @@ create or replace function awa.read_unique_by(
     out period double precision
 )
     language plpgsql stable
+    set search_path = pg_catalog, pg_temp
 as $read_unique_by$
 declare
     field   constant text := p_place || 'unique_by';

@@ -1,10 +1,11 @@
 -- Read the states in which a job holds its unique key.
 --   p_states  a JSON array of names of states; null: none given
 --   p_field   its name in an error
--- Answers the states as bits, or null. Raises 22023. Reads no table; runs under its caller's search path.
+-- Answers the states as bits, or null. Raises 22023. Reads no table.
 create or replace function awa.read_unique_states(p_states jsonb, p_field text)
     returns smallint
     language plpgsql stable
+    set search_path = pg_catalog, pg_temp
 as $read_unique_states$
 declare
     known constant text[] := enum_range(null::awa.job_state)::text[];

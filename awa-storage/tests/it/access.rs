@@ -176,7 +176,7 @@ async fn each_bundle_is_denied_what_it_must_not_do() {
                                           '{}', '{}', '{}')";
     const ENQUEUE: &str =
         "select awa.enqueue_batch('{k}', '{default}', '{2}', '{\"{}\"}', '{}', '{}', '{25}', '{}', '{}',
-                                                    '{}', '{}', '{}', '{}', '{}', '{}', '{}')";
+                                                    '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')";
     const READ: &str = "select args from awa.jobs";
     // Statement, and who may run it.
     let table = [
