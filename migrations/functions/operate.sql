@@ -44,12 +44,8 @@ begin
         states := states || job.state;
         outcomes := outcomes || awa.judge(p_action, job.state);
         keys := keys || job.unique_key;
-        claims := claims || case
-            when outcomes[cardinality(ids)] <> 'applied' or job.unique_key is null then 'none'
-            when (job.unique_states & awa.state_bit(job.state)) <> 0 then 'held'
-            when (job.unique_states & awa.state_bit(next_state)) <> 0 then 'wanted'
-            else 'none'
-        end;
+        claims := claims || case when outcomes[cardinality(ids)] = 'applied'
+            then awa.claim_of(job.unique_key, job.unique_states, job.state, next_state) else 'none' end;
     end loop;
     holders := awa.secure_keys(ids, keys, claims);
     move absolute 0 from locked;

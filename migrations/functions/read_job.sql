@@ -1,7 +1,7 @@
 -- Read a job from JSON: one element of what awa.enqueue_many takes. Every limit is checked, and defaults are filled in.
 --   p_job    an object whose keys are the options of awa.enqueue. A key with JSON null is as if it were not there, but for
 --            args, where it is the value null.
---   p_place  what it is in errors, like 'jobs[3]'
+--   p_place  what it is in errors, like 'jobs[3]'; empty where there is only one
 -- Answers the job as awa.enqueue_batch takes it. Raises 22023. Reads no table.
 create or replace function awa.read_job(
     p_job jsonb,
@@ -28,7 +28,7 @@ create or replace function awa.read_job(
     set search_path = pg_catalog, pg_temp
 as $read_job$
 declare
-    place constant text := p_place || '.';
+    place constant text := case when p_place = '' then '' else p_place || '.' end;
     rule  record;
     wrong record;
     -- Wider than the columns, so that a number that no column holds is refused in the same words.

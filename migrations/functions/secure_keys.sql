@@ -4,12 +4,13 @@
 --   p_claims  what the change does to the key: none; held (it has it now, and may keep it or give it back); wanted (its next
 --             state needs it)
 -- Answers one id a job, same order: its own where it may be changed, that of the job which holds the key it wants, or null
--- where somebody is in the way for longer than lock_timeout. Of two jobs that want one key the first gets it.
+-- where somebody is in the way for longer than a second. Of two jobs that want one key the first gets it.
 -- Locks the claims in key order, all at once, or one by one where that cannot be done.
 -- Index: job_unique_claims_pkey.
 create or replace function awa.secure_keys(p_ids bigint[], p_keys bytea[], p_claims text[]) returns bigint[]
     language plpgsql
     set search_path = pg_catalog, pg_temp
+    set lock_timeout = '1s'
 as $$
 declare
     holders bigint[] := p_ids;

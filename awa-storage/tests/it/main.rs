@@ -30,4 +30,5 @@ mod support;
 mod testing;
 mod transitions;
 mod unique;
+mod view;
 mod workers;
