@@ -60,6 +60,8 @@ begin
              where (job.run_at, job.id)
                        > (coalesce(p_after_run_at, '-infinity'), coalesce(p_after_id, -9223372036854775808))
                and job.run_at <= now()
+               -- A state of a newer release is its own affair.
+               and job.state in ('scheduled', 'retryable')
              order by job.run_at, job.id
              limit p_batch
                for update skip locked) as due;
@@ -106,6 +108,7 @@ begin
           from awa.scheduled_jobs as job
          where job.run_at > now()
            and job.run_at < 'infinity'
+           and job.state in ('scheduled', 'retryable')
          order by job.run_at, job.id
          limit 1;
     end if;

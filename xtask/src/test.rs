@@ -1,5 +1,7 @@
 //! `cargo xtask test`: every test of the workspace, on a private PostgreSQL.
 
+mod suites;
+
 use crate::command::{Result, cargo, run};
 use crate::postgres::{Profile, Target};
 
@@ -15,6 +17,9 @@ pub(crate) struct Options {
     /// Version of PostgreSQL.
     #[arg(long, value_parser = clap::value_parser!(u32).range(14..), conflicts_with = "database_url")]
     pg: Option<u32>,
+    /// Only the suites that depend on the server (storage, migrations, maintenance), without building anything again.
+    #[arg(long)]
+    storage: bool,
     /// Use this server instead: databases named awa_test_… are made and dropped there.
     #[arg(long)]
     database_url: Option<String>,
@@ -27,6 +32,11 @@ pub(crate) struct Options {
 /// Runs them. The error is that a test failed.
 pub(crate) fn test(options: &Options) -> Result {
     let server = Target::choose(options.database_url.as_deref(), Profile::Test, options.pg)?;
+    if options.storage {
+        let given = options.arguments.iter().map(String::as_str).filter(|argument| *argument != "--");
+        let skip = ["--skip", LONG].into_iter().filter(|_| !options.long);
+        return suites::run_suites(&server.url(), &given.chain(["--quiet"]).chain(skip).collect::<Vec<_>>());
+    }
     let mut command = cargo(["test"]);
     command.args(arguments(options)).env("AWA_TEST_DATABASE_URL", server.url());
     run(&mut command)
@@ -60,7 +70,7 @@ mod tests {
 
     fn check(long: bool, given: &str, expected: &str) {
         let given = given.split_whitespace().map(str::to_owned).collect();
-        let options = Options { long, pg: None, database_url: None, arguments: given };
+        let options = Options { long, pg: None, storage: false, database_url: None, arguments: given };
         assert_eq!(arguments(&options).join(" "), expected);
     }
 

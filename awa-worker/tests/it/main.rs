@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "test code")]
 #![allow(clippy::disallowed_methods, reason = "tests look at tables, as they judge what they find there")]
 
+mod access;
 mod builder;
 mod displaced;
 mod leases;
