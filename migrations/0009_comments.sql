@@ -100,6 +100,7 @@ begin
             ('active_claims', 'worker', 'Who claimed the batch (awa.workers).'),
             ('active_claims', 'job_ids', 'The jobs of the batch.'),
             ('active_claims', 'run_leases', 'The lease of each of them, same order.'),
+            ('job_unique_claims', 'unique_key', 'From awa.unique_key.'),
             ('job_unique_claims', 'job_id', 'The job that holds the key.'),
             ('workers', 'name', 'For people; need not be unique.'),
             ('workers', 'pid', 'Of the process, on its host.'),

@@ -68,3 +68,7 @@ $function$,
     end loop;
 end
 $install$;
+
+comment on function awa.lock_jobs(bigint[]) is 'Lock jobs wherever they are, and answer them as they are once locked.';
+comment on function awa.lock_free_jobs(bigint[]) is
+    'Lock jobs as awa.lock_jobs does, but wait for nobody: what somebody has locked is passed by.';

@@ -20,3 +20,5 @@ $$;
 
 create or replace trigger jobs_delete instead of delete on awa.jobs
     for each row execute function awa.view_delete();
+
+comment on trigger jobs_delete on awa.jobs is 'Removes a job as the caller saw it, or not at all.';

@@ -64,3 +64,5 @@ $install$;
 
 create or replace trigger jobs_insert instead of insert on awa.jobs
     for each row execute function awa.view_insert();
+
+comment on trigger jobs_insert on awa.jobs is 'Enqueues what is inserted, with the checks of awa.enqueue.';

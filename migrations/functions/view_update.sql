@@ -87,3 +87,5 @@ $install$;
 
 create or replace trigger jobs_update instead of update on awa.jobs
     for each row execute function awa.view_update();
+
+comment on trigger jobs_update on awa.jobs is 'Changes a job as the caller saw it, or not at all.';

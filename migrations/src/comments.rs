@@ -23,7 +23,8 @@ pub(crate) fn described(function: &Function) -> Vec<(&'static str, String)> {
         in_comment = false;
         if let Some(rest) = line.strip_prefix(CREATES) {
             let name = rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
-            if let Some(sentence) = first_sentence(&above) {
+            // A name that is only made when the file runs is described by the file itself.
+            if let Some(sentence) = first_sentence(&above).filter(|_| !name.is_empty()) {
                 found.push((name, sentence));
             }
         }
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn every_function_of_this_build_is_described() {
         for function in Schema::embedded().functions() {
-            let created = function.sql.matches(super::CREATES).count();
+            let created = function.sql.matches(super::CREATES).count() - function.sql.matches("function awa.@").count();
             assert_eq!(described(function).len(), created, "functions/{}.sql", function.name);
         }
     }

@@ -4,7 +4,7 @@ use awa_storage::schema::migrate;
 use awa_storage::testing::{TestDatabase, TestRole};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
-use crate::scene::{count, run, text};
+use crate::scene::{count, run, states, text};
 
 const BUNDLES: [&str; 4] = ["producer", "worker", "operator", "viewer"];
 
@@ -186,6 +186,16 @@ async fn each_bundle_is_denied_what_it_must_not_do() {
         ("select id from awa.jobs", "producer operator viewer"),
         ("select version from awa.schema_migrations", "producer worker operator viewer"),
         ("select * from awa.list_workers()", "operator"),
+        ("insert into awa.jobs (kind) values ('k')", "producer"),
+        ("insert into awa.jobs (kind) values ('k') returning args", ""),
+        ("update awa.jobs set priority = 1 where id = 0", "operator"),
+        ("delete from awa.jobs where id = 0", "operator"),
+        ("select awa.cancel(0), awa.edit(0, '{}'), awa.pause_queue('q')", "operator"),
+        ("select awa.configure_ring()", "operator"),
+        ("select awa.job_status(0), awa.ring_status()", "operator viewer"),
+        ("select awa.enqueue('k')", "producer"),
+        ("select awa.settle_batch('{}', '{}', '{}', '{}', '{}', '{}', '{}')", "worker"),
+        ("select awa.judge(null, null)", ""),
         ("select awa.reset_marks()", "operator"),
         ("select awa.rotate(0)", "worker"),
         ("select awa.unique_key('k', null, null, null, null, null)", "producer"),
@@ -214,6 +224,63 @@ async fn each_bundle_is_denied_what_it_must_not_do() {
             assert_eq!(denied(&mut connection, statement).await, !may, "{bundle}: {statement}");
         }
     }
+}
+
+/// On the schema of a plain owner, so that nothing works only because a superuser made it.
+#[tokio::test]
+async fn each_bundle_can_do_what_it_is_for() {
+    let database = TestDatabase::empty().await;
+    let _owner = TestRole::owner(&database).await;
+    let admin = database.pool();
+    let as_role = async |bundle, statements: &[&str]| {
+        let role = TestRole::new(&database).await;
+        role.grant(&[bundle]).await;
+        let mut connection = role.connect().await;
+        for statement in statements {
+            let outcome = sqlx::raw_sql(AssertSqlSafe((*statement).to_owned())).execute(&mut connection).await;
+            outcome.unwrap_or_else(|error| panic!("{bundle}: {statement}: {error}"));
+        }
+        role
+    };
+    let producer = as_role(
+        "producer",
+        &[
+            "select awa.enqueue('k')",
+            "select awa.enqueue('k', run_in => '1 hour', unique_by => '{}')",
+            "select awa.enqueue_many('[{\"kind\": \"k\"}, {\"kind\": \"k\", \"unique_by\": {}, \"on_conflict\": \"replace\"}]')",
+            "select awa.find_unique('k'), awa.contract_version()",
+            "insert into awa.jobs (kind, args) values ('k', '{}') returning id",
+            "insert into awa.jobs (kind, run_at) select 'k', now() + interval '1 hour' from generate_series(1, 3)",
+        ],
+    )
+    .await;
+    let pool = producer.pool();
+    for job in [crate::producing::job("{}"), crate::producing::unique("{}")] {
+        crate::producing::new(awa_storage::enqueue::enqueue(&pool, &job).await.expect("enqueued"));
+        let _ = awa_storage::enqueue::enqueue_many(&pool, &[job.clone(), job]).await.expect("enqueued");
+    }
+    let mut copy = producer.connect().await;
+    let mut copy = copy.copy_in_raw("copy awa.jobs (kind, args) from stdin").await.expect("a copy");
+    copy.send("k\t{}\nk\t{}\n".as_bytes()).await.expect("sent");
+    copy.finish().await.expect("copied");
+    assert_eq!(states(&admin).await, "scheduled 3, available 10");
+    as_role(
+        "operator",
+        &[
+            "select awa.cancel(1, 'r'), awa.cancel_many('{1,2}'), awa.retry(1), awa.retry_many('{1}'), awa.run_now(2)",
+            "select awa.run_now_many('{2}'), awa.edit(1, '{\"priority\": 3}'), awa.delete_job(1), awa.delete_jobs('{1,2}')",
+            "select awa.pause_queue('default'), awa.resume_queue('default'), awa.set_retention('default', '1 day')",
+            "select awa.configure_ring('2 days'), awa.job_status(3), awa.ring_status(), awa.list_workers()",
+            "update awa.jobs set priority = 4, tags = '{t}' where id = 3",
+            "update awa.jobs set state = 'cancelled' where id = 3",
+            "delete from awa.jobs where id = 3",
+            "select awa.reset_marks(), awa.find_unique('k'), awa.contract_version()",
+            "select count(*), max(errors::text) from awa.jobs",
+        ],
+    )
+    .await;
+    as_role("viewer", &["select * from awa.jobs; select awa.job_status(4), awa.ring_status(), awa.contract_version()"])
+        .await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod audit;
 mod claim;
 mod claims;
 mod conflicts;
+mod described;
 mod displaced;
 mod enqueue;
 mod guards;

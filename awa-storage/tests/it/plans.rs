@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::support::execute;
 
-/// Rows of a segment: enough that a sequential scan or a bitmap over a lane shows.
+/// Rows of a segment: enough that a sequential scan or a bitmap over a lane shows. [`long`] has the size of a real backlog.
 const ROWS: i64 = 20_000;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +30,8 @@ async fn counters(connection: &mut PgConnection) -> Reads {
         "select coalesce(sum(seq_scan), 0)::bigint,
                 (coalesce(sum(idx_tup_fetch), 0) + coalesce(sum(seq_tup_read), 0))::bigint
            from pg_stat_xact_user_tables
-          where schemaname = 'awa' and (relname like 'jobs\\_hot%' or relname = 'scheduled_jobs')",
+          where schemaname = 'awa'
+            and (relname like 'jobs\\_hot%' or relname in ('scheduled_jobs', 'job_unique_claims', 'lane_marks'))",
     )
     .fetch_one(connection)
     .await
@@ -54,58 +55,142 @@ const BEAT: &str = "select count(*) from awa.beat((select array_agg(0::smallint)
 const SETTLE: &str = "select count(*) from awa.settle_batch('{0,0}', '{21,22}', '{1,1}', '{retry,fail}', '{1,null}',
     '{first,second}', '{null,null}')";
 
+const ENQUEUE_ONE: &str =
+    "select awa.enqueue_one('noop', 'default', 2::smallint, '{}', null, 25::smallint, null, null, null,
+    null, awa.unique_key('noop', null, '{}', null, null, null), 31::smallint)";
+const ENQUEUE_BATCH: &str =
+    "select count(*) from awa.enqueue_batch('{noop,noop}', '{default,default}', '{2,2}', '{\"{}\",\"{}\"}',
+    '{}', '{null,60}', '{25,25}', '{}', '{}', '{}', '{}', '{31,31}', '{}', '{true,true}', '{}', '{}', '{}')";
+const ENQUEUE: &str = "select awa.enqueue('noop', unique_by => '{}')";
+const ENQUEUE_MANY: &str =
+    "select count(*) from awa.enqueue_many('[{\"kind\": \"noop\"}, {\"kind\": \"noop\", \"unique_by\": {}}]')";
+const FIND_UNIQUE: &str = "select awa.find_unique('noop')";
+const PULSE: &str =
+    "select awa.pulse('00000000-0000-0000-0000-000000000001', true), awa.horizon(0), awa.load_marks('{default}')";
+const MARKS: &str = "select awa.persist_marks('{default}', '{2}', '{1}')";
+const PROMOTE: &str = "select awa.promote(null, null, 10)";
+const PRUNE: &str = "select awa.prune_parked('failed', null, null, 10)";
+const STATUS: &str = "select awa.job_status(5)";
+
+/// What a worker or a producer calls often, and how many rows it may read at most, whatever else there is.
+const HOT: [(&str, i64); 16] = [
+    // A batch of 50 is locked, updated and read back; nothing in here depends on how many rows there are beside it.
+    (CLAIM, 150),
+    (CLAIM_FROM_CURSOR, 10),
+    (LOOK, 100),
+    (STILL, 2),
+    (COMPLETE, 200),
+    (BEAT, 100),
+    (SETTLE, 60),
+    (ENQUEUE_ONE, 20),
+    (ENQUEUE_BATCH, 20),
+    (ENQUEUE, 20),
+    (ENQUEUE_MANY, 20),
+    (FIND_UNIQUE, 5),
+    (PULSE, 5),
+    (MARKS, 5),
+    (PROMOTE, 60),
+    (STATUS, 5),
+];
+
+/// Rows that wait in every way, none of which a hot statement has to look at: never analyzed.
+async fn fill(connection: &mut PgConnection, state: &'static str, rows: i64) {
+    let columns = match state {
+        "available" => ", null::timestamptz",
+        _ => ", now()",
+    };
+    let statement = format!(
+        "insert into awa.jobs_hot_0 (kind, state, finalized_at)
+         select 'noop', '{state}'::awa.job_state {columns} from generate_series(1, {rows});
+         insert into awa.scheduled_jobs (kind, run_at, unique_key, unique_states)
+         select 'noop', '2999-01-01', substring(sha256(n::text::bytea) for 16), 31 from generate_series(1, {rows}) as n;
+         insert into awa.jobs_hot_parked (kind, state, finalized_at)
+         select 'noop', 'failed', now() from generate_series(1, {rows});
+         insert into awa.scheduled_jobs (kind, run_at) select 'noop', '2020-01-01' from generate_series(1, 5)"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await.expect("rows");
+}
+
 /// Plans are made on the empty tables first, by the session that later meets the full ones.
-#[tokio::test]
-async fn hot_statements_use_an_index_on_segments_that_were_empty_when_planned() {
+async fn check_planned_on_empty(rows: i64) {
     let database = TestDatabase::new().await;
     let mut connection = database.connect().await;
-    for statement in [CLAIM, CLAIM_FROM_CURSOR, LOOK, STILL, COMPLETE, BEAT, SETTLE] {
+    for (statement, _) in HOT {
         // Ten times: a plan that may become generic has become it.
         for _ in 0..10 {
             assert_eq!(reads(&mut connection, statement).await.sequential_scans, 0, "{statement}");
         }
     }
-    sqlx::query("insert into awa.jobs_hot_0 (kind) select 'noop' from generate_series(1, $1)")
-        .bind(ROWS)
-        .execute(&mut connection)
-        .await
-        .expect("a backlog");
+    execute(&mut connection, "truncate awa.jobs_hot, awa.scheduled_jobs; alter sequence awa.job_id restart; alter sequence awa.job_seq restart").await;
+    fill(&mut connection, "available", rows).await;
     check_full(&mut connection).await;
+}
+
+async fn check_planned_on_full(rows: i64) {
+    let database = TestDatabase::new().await;
+    let mut connection = database.connect().await;
+    fill(&mut connection, "available", rows).await;
+    check_full(&mut connection).await;
+}
+
+async fn check_terminal(rows: i64) {
+    let database = TestDatabase::new().await;
+    let mut connection = database.connect().await;
+    fill(&mut connection, "completed", rows).await;
+    let claim = reads(&mut connection, CLAIM_FROM_CURSOR).await;
+    assert_eq!(claim, Reads { sequential_scans: 0, rows: 1 }, "the one found row that was asked for by number");
+    // A claim from the very beginning has the history before it: the marks are there so that nobody begins there.
+    for (statement, rows_max) in HOT.into_iter().filter(|(statement, _)| *statement != CLAIM) {
+        check(&mut connection, statement, rows_max).await;
+    }
+}
+
+async fn check_full(connection: &mut PgConnection) {
+    for (statement, rows_max) in HOT {
+        check(connection, statement, rows_max).await;
+    }
+    // Looks at ten times as many rows as it may delete.
+    check(connection, PRUNE, 100).await;
+}
+
+async fn check(connection: &mut PgConnection, statement: &'static str, rows_max: i64) {
+    let reads = reads(connection, statement).await;
+    assert_eq!(reads.sequential_scans, 0, "{statement}");
+    assert!(reads.rows <= rows_max, "{} rows read by {statement}", reads.rows);
+}
+
+#[tokio::test]
+async fn hot_statements_use_an_index_on_segments_that_were_empty_when_planned() {
+    check_planned_on_empty(ROWS).await;
 }
 
 #[tokio::test]
 async fn hot_statements_use_an_index_on_segments_that_were_full_when_planned() {
-    let database = TestDatabase::new().await;
-    let mut connection = database.connect().await;
-    sqlx::query("insert into awa.jobs_hot_0 (kind) select 'noop' from generate_series(1, $1)")
-        .bind(ROWS)
-        .execute(&mut connection)
-        .await
-        .expect("a backlog");
-    check_full(&mut connection).await;
+    check_planned_on_full(ROWS).await;
 }
 
 #[tokio::test]
-async fn a_claim_from_the_cursor_reads_nothing_of_a_terminal_segment() {
-    let database = TestDatabase::new().await;
-    let mut connection = database.connect().await;
-    sqlx::query("insert into awa.jobs_hot_0 (kind, state, finalized_at) select 'noop', 'completed', now() from generate_series(1, $1)")
-        .bind(ROWS)
-        .execute(&mut connection)
-        .await
-        .expect("a history");
-    let claim = reads(&mut connection, CLAIM_FROM_CURSOR).await;
-    assert_eq!(claim, Reads { sequential_scans: 0, rows: 1 }, "the one found row that was asked for by number");
-    assert!(reads(&mut connection, LOOK).await.rows <= 100);
+async fn hot_statements_read_nothing_of_a_terminal_segment() {
+    check_terminal(ROWS).await;
 }
 
-async fn check_full(connection: &mut PgConnection) {
-    // A batch of 50 is locked, updated and read back; nothing in here depends on how many rows there are beside it.
-    for (statement, rows_max) in
-        [(CLAIM, 150), (CLAIM_FROM_CURSOR, 10), (LOOK, 100), (STILL, 2), (COMPLETE, 200), (BEAT, 100), (SETTLE, 60)]
-    {
-        let reads = reads(connection, statement).await;
-        assert_eq!(reads.sequential_scans, 0, "{statement}");
-        assert!(reads.rows <= rows_max, "{} rows read by {statement}", reads.rows);
+mod long {
+    //! The same on a backlog of 300,000 jobs.
+
+    const ROWS: i64 = 300_000;
+
+    #[tokio::test]
+    async fn hot_statements_use_an_index_on_segments_that_were_empty_when_planned() {
+        super::check_planned_on_empty(ROWS).await;
+    }
+
+    #[tokio::test]
+    async fn hot_statements_use_an_index_on_segments_that_were_full_when_planned() {
+        super::check_planned_on_full(ROWS).await;
+    }
+
+    #[tokio::test]
+    async fn hot_statements_read_nothing_of_a_terminal_segment() {
+        super::check_terminal(ROWS).await;
     }
 }
