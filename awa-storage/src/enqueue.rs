@@ -1,6 +1,6 @@
-//! Putting jobs in: one, or many at once, on whatever connection or transaction the caller has.
+//! Putting jobs in: one, many in one statement, or very many by COPY, on whatever connection or transaction the caller has.
 //!
-//! Each function is one statement, so a job exists if and only if the caller's transaction commits, and a dropped future
+//! One and many are one statement each, so a job exists if and only if the caller's transaction commits, and a dropped future
 //! leaves nothing half done. Due jobs go into the ring, others wait in `scheduled_jobs`; the clock of the database decides.
 //! A sleeping worker is notified when the transaction commits; while workers are awake nothing is sent.
 //!
@@ -11,11 +11,14 @@
 //! REPEATABLE READ or above, a job whose key was taken since the transaction began fails with SQLSTATE 40001 instead of an
 //! answer, as any statement may there.
 
+mod copy;
+
 use awa_model::{Due, Inserted, JobId, OnConflict, PreparedJob};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sqlx::PgExecutor;
 
+pub use self::copy::enqueue_copy;
 use crate::{Error, unique::UniqueParameters};
 
 /// Enqueues one job.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use awa_model::{Inserted, IntoNewJob};
-use sqlx::{PgExecutor, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::config::{BuildError, Config, Mistake, QueueConfig, ServedQueue, check_queues};
 use crate::enqueue;
@@ -65,6 +65,18 @@ impl Client {
         jobs: impl IntoIterator<Item = J>,
     ) -> Result<Vec<Inserted<J::Args>>, Error> {
         enqueue::enqueue_many(&self.shared.pool, jobs).await
+    }
+
+    /// Enqueues very many jobs by COPY on the caller's connection. Answers in the order given.
+    ///
+    /// # Errors
+    /// As [`enqueue_copy`](crate::enqueue_copy), which also says what dropping the future does.
+    pub async fn enqueue_copy<J: IntoNewJob>(
+        &self,
+        connection: &mut PgConnection,
+        jobs: impl IntoIterator<Item = J>,
+    ) -> Result<Vec<Inserted<J::Args>>, Error> {
+        enqueue::enqueue_copy(connection, jobs).await
     }
 
     /// The pool that the client was built with.

@@ -3,7 +3,7 @@
 //! A job enqueued in a transaction exists if and only if that transaction commits.
 
 use awa_model::{Inserted, IntoNewJob, PreparedJob};
-use sqlx::PgExecutor;
+use sqlx::{PgConnection, PgExecutor};
 
 use crate::failure::Error;
 
@@ -27,9 +27,31 @@ pub async fn enqueue_many<J: IntoNewJob>(
     db: impl PgExecutor<'_>,
     jobs: impl IntoIterator<Item = J>,
 ) -> Result<Vec<Inserted<J::Args>>, Error> {
-    let jobs: Vec<PreparedJob> = jobs.into_iter().map(|job| job.into_new_job().prepare()).collect::<Result<_, _>>()?;
+    let jobs = prepare(jobs)?;
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
     Ok(awa_storage::enqueue::enqueue_many(db, &jobs).await?.into_iter().map(Inserted::assume).collect())
+}
+
+/// Enqueues very many jobs by COPY, which takes less of the server than [`enqueue_many`]. Answers in the order given.
+///
+/// All or none; with a transaction open on the connection, they exist if and only if it commits. Jobs that are unique go
+/// through [`enqueue_many`] in the same transaction, and so does everything if the role may not write Awa's tables itself.
+///
+/// Dropping the future before it is done ends the session of the connection: nothing is added, a transaction that was open
+/// is rolled back, and the next use of the connection fails.
+///
+/// # Errors
+/// As [`enqueue_many`]. A transaction of the caller goes on as if nothing had been tried.
+pub async fn enqueue_copy<J: IntoNewJob>(
+    connection: &mut PgConnection,
+    jobs: impl IntoIterator<Item = J>,
+) -> Result<Vec<Inserted<J::Args>>, Error> {
+    let jobs = prepare(jobs)?;
+    Ok(awa_storage::enqueue::enqueue_copy(connection, &jobs).await?.into_iter().map(Inserted::assume).collect())
+}
+
+fn prepare<J: IntoNewJob>(jobs: impl IntoIterator<Item = J>) -> Result<Vec<PreparedJob>, Error> {
+    Ok(jobs.into_iter().map(|job| job.into_new_job().prepare()).collect::<Result<_, _>>()?)
 }

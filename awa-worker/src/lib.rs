@@ -61,7 +61,7 @@ pub use crate::attempts::CancelReason;
 pub use crate::client::{Client, ClientBuilder};
 pub use crate::config::{BuildError, Mistake, QueueConfig};
 pub use crate::context::{CheckpointError, JobContext, ProgressHandle};
-pub use crate::enqueue::{enqueue, enqueue_many};
+pub use crate::enqueue::{enqueue, enqueue_copy, enqueue_many};
 pub use crate::error::{JobError, ResultExt};
 pub use crate::failure::Error;
 pub use crate::handler::{

@@ -7,6 +7,8 @@ mod audit;
 mod claim;
 mod claims;
 mod conflicts;
+mod conformance;
+mod copy;
 mod described;
 mod displaced;
 mod enqueue;

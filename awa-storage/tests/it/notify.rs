@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use awa_storage::{
-    enqueue::{enqueue, enqueue_many},
+    enqueue::{enqueue, enqueue_copy, enqueue_many},
     notify::Listener,
     testing::TestDatabase,
 };
@@ -27,7 +27,7 @@ fn default_queue() -> [awa_model::QueueName; 1] {
 }
 
 #[tokio::test]
-async fn sleeper_is_woken_by_either_function() {
+async fn sleeper_is_woken_by_each_producer() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
     let listener = listener(&database).await;
@@ -35,6 +35,10 @@ async fn sleeper_is_woken_by_either_function() {
     let _ = enqueue(&pool, &job("{}")).await.expect("enqueued");
     soon(listener.wait()).await;
     let _ = enqueue_many(&pool, &[job("{}")]).await.expect("enqueued");
+    soon(listener.wait()).await;
+    let _ = enqueue_copy(&mut database.connect().await, &[job("{}")]).await.expect("enqueued");
+    soon(listener.wait()).await;
+    sqlx::query("select awa.enqueue('work')").execute(&pool).await.expect("enqueued");
     soon(listener.wait()).await;
 }
 
