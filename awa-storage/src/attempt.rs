@@ -6,10 +6,12 @@
 
 use std::collections::HashSet;
 
-use awa_model::JobId;
 use sqlx::PgPool;
 
-use crate::{Error, Guarded, lease::Held};
+use crate::{
+    Error, Guarded,
+    lease::{Held, newest},
+};
 
 /// Writes a sign of life for the given attempts, and leaves their progress alone. Returns those whose lease is lost.
 ///
@@ -45,20 +47,23 @@ struct Beat<'a> {
     progress: Option<&'a str>,
 }
 
-async fn beat(pool: &PgPool, mut beats: Vec<Beat<'_>>, with_progress: bool) -> Result<Vec<Held>, Error> {
+async fn beat(pool: &PgPool, beats: Vec<Beat<'_>>, with_progress: bool) -> Result<Vec<Held>, Error> {
     if beats.is_empty() {
         return Ok(Vec::new());
     }
-    // The lock order of everything that touches several running rows.
-    beats.sort_by_key(|beat| beat.held.job_id);
-    let segments: Vec<i16> = beats.iter().map(|beat| beat.held.segment).collect();
-    let ids: Vec<i64> = beats.iter().map(|beat| beat.held.job_id.get()).collect();
-    let leases: Vec<i64> = beats.iter().map(|beat| beat.held.run_lease.get()).collect();
+    // In the lock order of everything that touches several running rows.
+    let places = newest(beats.iter().map(|beat| (beat.held.job_id, beat.held.run_lease)));
+    let chosen = || places.iter().map(|place| &beats[*place]);
+    let segments: Vec<i16> = chosen().map(|beat| beat.held.segment).collect();
+    let ids: Vec<i64> = chosen().map(|beat| beat.held.job_id.get()).collect();
+    let leases: Vec<i64> = chosen().map(|beat| beat.held.run_lease.get()).collect();
     // Texts all the way: the database keeps numbers that no Rust type could.
     let progress: Option<Vec<Option<String>>> =
-        with_progress.then(|| beats.iter().map(|beat| beat.progress.map(str::to_owned)).collect());
+        with_progress.then(|| chosen().map(|beat| beat.progress.map(str::to_owned)).collect());
     let rows =
         sqlx::query_file!("queries/attempt/beat.sql", &segments, &ids, &leases, progress as _).fetch_all(pool).await?;
-    let lost: HashSet<JobId> = rows.into_iter().map(|row| JobId::new(row.id)).collect();
-    Ok(beats.into_iter().map(|beat| beat.held).filter(|held| lost.contains(&held.job_id)).collect())
+    let lost: HashSet<i64> = rows.into_iter().map(|row| row.id).collect();
+    let alive: HashSet<Held> =
+        chosen().map(|beat| beat.held).filter(|held| !lost.contains(&held.job_id.get())).collect();
+    Ok(beats.iter().map(|beat| beat.held).filter(|held| !alive.contains(held)).collect())
 }

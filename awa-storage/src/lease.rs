@@ -1,5 +1,7 @@
 //! The lease of an attempt: who may write about a job, as a value.
 
+use std::collections::BTreeMap;
+
 use awa_model::{JobId, RunLease};
 
 /// Proof that this process claimed an attempt: `(job_id, run_lease)`.
@@ -33,6 +35,17 @@ impl Held {
     pub const fn run_lease(&self) -> RunLease {
         self.run_lease
     }
+}
+
+/// The places of the attempts in a batch, in the order of their jobs; of several attempts of one job only the newest, since a
+/// later claim means that the earlier ones are lost. Statements find an attempt's values by the id of its job.
+pub(crate) fn newest(attempts: impl Iterator<Item = (JobId, RunLease)>) -> Vec<usize> {
+    let mut places: BTreeMap<JobId, (RunLease, usize)> = BTreeMap::new();
+    for (place, (job_id, run_lease)) in attempts.enumerate() {
+        let newest = places.entry(job_id).or_insert((run_lease, place));
+        *newest = (*newest).max((run_lease, place));
+    }
+    places.into_values().map(|(_, place)| place).collect()
 }
 
 /// Where a row was seen when it was claimed: a hint that saves an index look-up, right or wrong.

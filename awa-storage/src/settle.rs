@@ -4,15 +4,17 @@
 //! statement. Both work on batches, lock in id order, and are guarded by the lease. They may be repeated after an error,
 //! also when it is unknown whether they committed: a lease that finds itself settled as asked is applied.
 //!
+//! Of several attempts of one job in a batch only the newest is written about: a later claim means that the others are lost.
+//!
 //! An attempt whose next state needs a unique key that it does not hold while it runs must take that key, which another job
 //! or an open transaction may have. It is settled alone, outside the batch, and reaches a defined end in one step.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use awa_model::JobState;
+use awa_model::{JobId, JobState, RunLease};
 use sqlx::PgPool;
 
-use crate::{Error, Guarded, Lease};
+use crate::{Error, Guarded, Lease, lease::newest};
 
 /// An attempt that has succeeded.
 #[derive(Debug)]
@@ -101,16 +103,15 @@ impl Verdict {
 /// If one statement fails, those before it have taken effect: repeating the whole batch is harmless.
 pub async fn complete_many(pool: &PgPool, batch: &[Completion]) -> Result<Vec<Guarded<()>>, Error> {
     let mut by_segment: BTreeMap<i16, Vec<usize>> = BTreeMap::new();
-    for (place, completion) in batch.iter().enumerate() {
-        by_segment.entry(completion.lease.location().segment).or_default().push(place);
+    for place in newest(batch.iter().map(|completion| names(&completion.lease))) {
+        by_segment.entry(batch[place].lease.location().segment).or_default().push(place);
     }
-    let mut answers = vec![Guarded::Applied(()); batch.len()];
-    for (segment, mut places) in by_segment {
-        places.sort_by_key(|place| batch[*place].lease.job_id());
+    let mut answers = vec![Guarded::Lost; batch.len()];
+    for (segment, places) in by_segment {
         let lost = complete_segment(pool, segment, &places, batch).await?;
         for place in places {
-            if lost.contains(&batch[place].lease.job_id().get()) {
-                answers[place] = Guarded::Lost;
+            if !lost.contains(&batch[place].lease.job_id().get()) {
+                answers[place] = Guarded::Applied(());
             }
         }
     }
@@ -171,8 +172,7 @@ pub async fn settle_batch(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Opt
     if batch.is_empty() {
         return Ok(Vec::new());
     }
-    let mut places: Vec<usize> = (0..batch.len()).collect();
-    places.sort_by_key(|place| batch[*place].lease.job_id());
+    let places = newest(batch.iter().map(|settlement| names(&settlement.lease)));
     let chosen = || places.iter().map(|place| &batch[*place]);
     let segments: Vec<i16> = chosen().map(|settlement| settlement.lease.location().segment).collect();
     let ids: Vec<i64> = chosen().map(|settlement| settlement.lease.job_id().get()).collect();
@@ -194,10 +194,14 @@ pub async fn settle_batch(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Opt
     )
     .fetch_all(pool)
     .await?;
-    let answers: BTreeMap<i64, Option<Guarded<JobState>>> =
+    let states: BTreeMap<i64, Option<Guarded<JobState>>> =
         rows.into_iter().map(|row| (row.id, if row.must_take_key { None } else { Some(applied(row.state)) })).collect();
-    let answer = |settlement: &Settlement| answers.get(&settlement.lease.job_id().get()).copied();
-    Ok(batch.iter().map(|settlement| answer(settlement).unwrap_or(Some(Guarded::Lost))).collect())
+    let mut answers = vec![Some(Guarded::Lost); batch.len()];
+    for place in places {
+        let id = batch[place].lease.job_id().get();
+        answers[place] = states.get(&id).copied().unwrap_or(Some(Guarded::Lost));
+    }
+    Ok(answers)
 }
 
 /// Settles one attempt, whoever holds the unique key that its next state needs.
@@ -240,6 +244,10 @@ pub async fn settle_many(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Guar
         });
     }
     Ok(answers)
+}
+
+const fn names(lease: &Lease) -> (JobId, RunLease) {
+    (lease.job_id(), lease.run_lease())
 }
 
 fn applied(state: Option<JobState>) -> Guarded<JobState> {

@@ -51,12 +51,12 @@ begin
       from awa.queues as setting;
     for row in
         select parked.ctid as tuple, parked.id, parked.finalized_at, parked.unique_key,
-               parked.finalized_at < now() - coalesce(
-                   (select least(ever, case p_state when 'completed' then setting.completed_retention
-                                                    when 'failed' then setting.failed_retention
-                                                    else setting.cancelled_retention end)
+               parked.finalized_at < now() - least(ever, coalesce(
+                   (select case p_state when 'completed' then setting.completed_retention
+                                        when 'failed' then setting.failed_retention
+                                        else setting.cancelled_retention end
                       from awa.queues as setting
-                     where setting.name = parked.queue), ordinary) as due
+                     where setting.name = parked.queue), ordinary)) as due
           from awa.jobs_hot_parked as parked
          where parked.state = p_state
            and (parked.finalized_at, parked.id)

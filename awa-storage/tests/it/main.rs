@@ -16,6 +16,7 @@ mod guards;
 mod hops;
 mod hot;
 mod leader;
+mod model;
 mod names;
 mod notify;
 mod plans;

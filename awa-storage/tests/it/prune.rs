@@ -48,6 +48,25 @@ async fn each_state_goes_by_its_own_rule() {
     assert_eq!(states(&pool).await, "waiting_external 1, completed 1, failed 3, cancelled 2");
 }
 
+/// A worker that serves a queue leaves a row of settings, all of them null: then the ring's rule holds.
+#[tokio::test]
+async fn a_queue_without_settings_of_its_own_goes_by_the_rule_of_the_ring() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    run(&pool, "insert into awa.queues (name, failed_retention) values ('default', null), ('other', '20 days')").await;
+    for state in ["completed", "failed", "cancelled"] {
+        parked(&pool, state, "default", "8 days", 1).await;
+        parked(&pool, state, "other", "8 days", 1).await;
+    }
+    assert_eq!(prune(&pool, JobState::Completed, 100).await, 2);
+    assert_eq!(prune(&pool, JobState::Failed, 100).await, 1);
+    assert_eq!(prune(&pool, JobState::Cancelled, 100).await, 2);
+    assert_eq!(
+        count(&pool, "select count(*) from awa.jobs_hot_parked where queue = 'other' and state = 'failed'").await,
+        1
+    );
+}
+
 #[tokio::test]
 async fn a_queue_that_keeps_its_rows_hides_no_others() {
     let database = TestDatabase::new().await;

@@ -184,6 +184,42 @@ async fn a_stale_lease_settles_nothing_and_a_moved_row_is_settled_where_it_is() 
     assert_eq!(row(&pool, 1).await, before);
 }
 
+/// I2: a process that claims a job again while its own earlier attempt has not let go of it writes about both at once.
+#[tokio::test]
+async fn of_several_attempts_of_a_job_in_one_batch_the_newest_is_written() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let cursors = cursors(&pool).await;
+    insert(&pool, 0, 1).await;
+    let mut attempts = claim(&cursors, &pool, 1).await;
+    for lease in 1..3_i64 {
+        sqlx::query("select awa.hand_back('{0}', '{1}', array[$1], '{gone}', null, false)")
+            .bind(lease)
+            .execute(&pool)
+            .await
+            .expect("handed back");
+        sqlx::raw_sql("update awa.scheduled_jobs set run_at = now(); select awa.promote(null, null, 10)")
+            .execute(&pool)
+            .await
+            .expect("promoted");
+        attempts.extend(claim(&cursors, &pool, 1).await);
+    }
+    let held: Vec<_> = attempts
+        .iter()
+        .zip(["old", "stale", "new"])
+        .map(|(job, text)| (job.lease.held(), json!({ "message": text }).to_string()))
+        .collect();
+    let lost = awa_storage::attempt::heartbeat_with_progress(&pool, &held).await.expect("beats");
+    assert_eq!(lost, [held[0].0, held[1].0]);
+    assert_eq!(row(&pool, 1).await["progress"]["message"], "new");
+    let newest = attempts.pop().expect("three attempts");
+    let stale = |job| settlement(job, Verdict::Fail { error: "stale".into() });
+    let mut batch: Vec<Settlement> = attempts.into_iter().map(stale).collect();
+    batch.insert(1, settlement(newest, Verdict::Snooze { after: Duration::from_secs(9) }));
+    let answers = settle_many(&pool, &batch).await.expect("settled");
+    assert_eq!(answers, [Guarded::Lost, Guarded::Applied(JobState::Scheduled), Guarded::Lost]);
+}
+
 #[tokio::test]
 async fn a_rescue_is_not_taken_for_the_handlers_own_retry() {
     let database = TestDatabase::new().await;

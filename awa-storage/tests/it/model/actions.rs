@@ -1,0 +1,525 @@
+//! What the processes of the model do: one step each, and what must have come of it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use awa_model::{Due, Inserted, JobState, Kind, PreparedJob, Transition, Unique, UniqueStates, WorkerId};
+use awa_storage::{
+    Cursors, Guarded, Lease,
+    attempt::heartbeat,
+    audit::{AuditCursor, audit},
+    enqueue::{enqueue, enqueue_many},
+    promote::{PromoteCursor, promote},
+    prune::{PruneCursor, prune_parked},
+    rescue::{RescueCursor, rescue},
+    ring::{Recycled, SettledMark, empty_claims, look, recycle, rotate, switch_claims},
+    settle::{Completion, Settlement, Verdict, complete_alone, complete_many, settle_alone, settle_batch},
+    testing::TestDatabase,
+    workers::unregister,
+};
+use rand::{RngExt as _, rngs::StdRng};
+use sqlx::{PgConnection, PgPool};
+
+use super::table::{Allowed, Table};
+use crate::{
+    producing::job,
+    scene::{LIMITS, count, kinds, queue, registered, run},
+};
+
+/// How many different unique keys there are for each rule.
+const KEYS: u32 = 3;
+
+/// What happened in one step, what it may have changed, and what it must have.
+pub(super) struct Step {
+    pub(super) what: String,
+    pub(super) allowed: Allowed,
+    must: Vec<(i64, Vec<JobState>)>,
+    /// These jobs stay as they are.
+    fault: Option<String>,
+}
+
+impl Step {
+    fn new(what: impl Into<String>, allowed: Allowed) -> Self {
+        Self { what: what.into(), allowed, must: Vec::new(), fault: None }
+    }
+
+    pub(super) fn judge(&self, before: &Table, after: &Table) -> Result<(), String> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        for (id, states) in &self.must {
+            let found = after.jobs.get(id);
+            if found.is_none_or(|job| !states.contains(&job.state)) {
+                return Err(format!(
+                    "job {id} should be one of {states:?}: {:?} became {found:?}",
+                    before.jobs.get(id)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Worker {
+    id: WorkerId,
+    cursors: Cursors,
+}
+
+/// A user's transaction that has enqueued something.
+struct Open {
+    connection: PgConnection,
+    keys: BTreeSet<String>,
+}
+
+pub(super) struct World<'a> {
+    pub(super) pool: PgPool,
+    database: &'a TestDatabase,
+    rng: StdRng,
+    workers: Vec<Worker>,
+    held: Vec<Lease>,
+    settled: Vec<Settlement>,
+    open: Vec<Open>,
+    mark: SettledMark,
+}
+
+async fn worker(pool: &PgPool) -> Worker {
+    let id = registered(pool).await;
+    let cursors = Cursors::new(id, &kinds(&["work"]), &[queue("default"), queue("other")]);
+    cursors.load(pool).await.expect("marks");
+    Worker { id, cursors }
+}
+
+fn states(names: &[JobState]) -> UniqueStates {
+    UniqueStates::of(names)
+}
+
+impl<'a> World<'a> {
+    pub(super) async fn new(database: &'a TestDatabase, rng: StdRng) -> Self {
+        let pool = database.pool();
+        // A turn of the ring waits for the open transactions of this test only where a test is about that.
+        run(&pool, "select awa.configure_ring(snapshot_patience => '0')").await;
+        let workers = vec![worker(&pool).await, worker(&pool).await, worker(&pool).await];
+        let (held, settled, open) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pool, database, rng, workers, held, settled, open, mark: SettledMark::default() }
+    }
+
+    pub(super) async fn step(&mut self, before: &Table) -> Step {
+        match self.rng.random_range(0..100) {
+            0..16 => self.enqueue().await,
+            16..20 => self.enqueue_many().await,
+            20..24 => self.open().await,
+            24..28 => self.close().await,
+            28..44 => self.claim(before).await,
+            44..52 => self.complete(before).await,
+            52..68 => self.settle(before).await,
+            68..70 => self.repeat().await,
+            70..73 => self.beat(before).await,
+            73..80 => self.promote(before).await,
+            80..84 => self.rescue(before).await,
+            84..87 => self.rotate().await,
+            87..89 => self.age().await,
+            89..93 => self.recycle().await,
+            93..95 => self.prune(before).await,
+            95..98 => self.turn_claims().await,
+            _ => self.audit().await,
+        }
+    }
+
+    /// A job, and the name of its unique key.
+    fn job(&mut self) -> (PreparedJob, Option<String>) {
+        use JobState::{Available, Completed, Failed, Retryable, Scheduled};
+        let key = self.rng.random_range(0..KEYS);
+        let rules: [(&str, Option<Unique>); 8] = [
+            ("none", None),
+            ("none", None),
+            ("unfinished", Some(Unique::until_finished())),
+            ("waiting", Some(Unique::while_waiting())),
+            ("waiting", Some(Unique::while_waiting())),
+            ("between", Some(Unique::until_finished().states(states(&[Available, Retryable])))),
+            ("ends", Some(Unique::until_finished().states(states(&[Scheduled, Available, Completed, Failed])))),
+            ("first", Some(Unique::until_finished().states(states(&[Scheduled, Available])))),
+        ];
+        let (rule, unique) = rules[self.rng.random_range(0..rules.len())].clone();
+        // Two rules share each key: what one does not hold the other may take.
+        let shared = if rule == "unfinished" || rule == "waiting" { "a" } else { "b" };
+        let name = unique.is_some().then(|| format!("{shared}{key}"));
+        let mut job = job(&format!("{{\"key\": \"{shared}{key}\"}}"));
+        job.kind = Kind::new("work").expect("a kind");
+        job.unique = unique;
+        job.queue = if self.rng.random() { queue("default") } else { queue("other") };
+        job.max_attempts = self.rng.random_range(1..4);
+        if self.rng.random_ratio(1, 3) {
+            job.due = Due::In(Duration::from_secs(3600));
+        }
+        (job, name)
+    }
+
+    fn in_hand(&self, key: &str) -> bool {
+        self.open.iter().any(|open| open.keys.contains(key))
+    }
+
+    /// A job whose key no open transaction has in hand: its enqueue would wait for that.
+    fn free_job(&mut self) -> (PreparedJob, Option<String>) {
+        loop {
+            let (job, key) = self.job();
+            if key.as_deref().is_none_or(|key| !self.in_hand(key)) {
+                return (job, key);
+            }
+        }
+    }
+
+    async fn enqueue(&mut self) -> Step {
+        let (job, key) = self.free_job();
+        let inserted = enqueue(&self.pool, &job).await.expect("an answer");
+        let mut step = Step::new(format!("enqueue {key:?}: {inserted:?}"), Allowed::by(&[Transition::Enqueue]));
+        let expected = if matches!(job.due, Due::Now) { JobState::Available } else { JobState::Scheduled };
+        if let Inserted::New(id) = inserted {
+            step.must.push((id.get(), vec![expected]));
+        }
+        step
+    }
+
+    async fn enqueue_many(&mut self) -> Step {
+        let number = self.rng.random_range(2..8);
+        let jobs: Vec<PreparedJob> = (0..number).map(|_| self.free_job().0).collect();
+        let inserted = enqueue_many(&self.pool, &jobs).await.expect("an answer");
+        Step::new(format!("enqueue many: {inserted:?}"), Allowed::by(&[Transition::Enqueue]))
+    }
+
+    async fn open(&mut self) -> Step {
+        if self.open.len() >= 2 {
+            return self.close().await;
+        }
+        let mut connection = self.database.connect().await;
+        run(&mut connection, "begin").await;
+        let mut keys = BTreeSet::new();
+        for _ in 0..2 {
+            let (job, key) = self.free_job();
+            // Its answer holds only once this commits, which is what a producer is told too.
+            let _ = enqueue(&mut connection, &job).await.expect("an answer");
+            keys.extend(key);
+        }
+        let step = Step::new(format!("open a transaction: {keys:?}"), Allowed::default());
+        self.open.push(Open { connection, keys });
+        step
+    }
+
+    async fn close(&mut self) -> Step {
+        if self.open.is_empty() {
+            return Step::new("nothing", Allowed::default());
+        }
+        let place = self.rng.random_range(0..self.open.len());
+        let mut open = self.open.remove(place);
+        let end = if self.rng.random_ratio(2, 3) { "commit" } else { "rollback" };
+        run(&mut open.connection, end).await;
+        Step::new(end, Allowed::by(&[Transition::Enqueue]))
+    }
+
+    async fn claim(&mut self, before: &Table) -> Step {
+        let want = self.rng.random_range(1..6);
+        let place = self.rng.random_range(0..self.workers.len());
+        let worker = &self.workers[place];
+        for _ in 0..2 {
+            worker.cursors.tick(&self.pool).await.expect("a tick");
+        }
+        let demand = [(queue("default"), want), (queue("other"), want)];
+        let claimed = worker.cursors.claim(&self.pool, &demand).await.expect("a claim");
+        let mut step = Step::new(format!("claim {}", claimed.len()), Allowed::by(&[Transition::Claim]));
+        for job in claimed {
+            let id = job.lease.job_id().get();
+            if before.jobs.get(&id).is_none_or(|job| job.state != JobState::Available) {
+                step.fault = Some(format!("job {id} was not available"));
+            }
+            step.must.push((id, vec![JobState::Running]));
+            self.held.push(job.lease);
+        }
+        step
+    }
+
+    /// Some of the leases that are held, good ones and stale ones.
+    fn some_leases(&mut self) -> Vec<Lease> {
+        let number = self.rng.random_range(1..4).min(self.held.len());
+        (0..number)
+            .map(|_| {
+                let place = self.rng.random_range(0..self.held.len());
+                self.held.swap_remove(place)
+            })
+            .collect()
+    }
+
+    fn is_good(before: &Table, lease: &Lease) -> bool {
+        before
+            .jobs
+            .get(&lease.job_id().get())
+            .is_some_and(|job| job.state == JobState::Running && job.run_lease == lease.run_lease().get())
+    }
+
+    /// A job that was rescued and promoted under the eyes of its attempt is as available as a release would leave it.
+    fn waits_unclaimed(before: &Table, one: &Settlement) -> bool {
+        one.verdict == Verdict::Release
+            && before
+                .jobs
+                .get(&one.lease.job_id().get())
+                .is_some_and(|job| job.state == JobState::Available && job.run_lease == one.lease.run_lease().get())
+    }
+
+    async fn complete(&mut self, before: &Table) -> Step {
+        let batch: Vec<Completion> =
+            self.some_leases().into_iter().map(|lease| Completion { lease, result: None }).collect();
+        let answers = match complete_many(&self.pool, &batch).await {
+            Ok(answers) => answers.into_iter().map(Some).collect(),
+            // Somebody has the key of one of them: each alone.
+            Err(_) => {
+                let mut answers = Vec::new();
+                for one in &batch {
+                    answers.push(complete_alone(&self.pool, one).await.ok());
+                }
+                answers
+            }
+        };
+        let mut step = Step::new(format!("complete {batch:?}: {answers:?}"), Allowed::by(&[Transition::Complete]));
+        step.allowed.edits = true;
+        for (one, answer) in batch.into_iter().zip(answers) {
+            match answer {
+                Some(answer) => self.expect(&mut step, before, &one.lease, answer.is_applied(), &[JobState::Completed]),
+                None if self.open.is_empty() => step.fault = Some(format!("{:?} failed", one.lease)),
+                None => self.held.push(one.lease),
+            }
+        }
+        step
+    }
+
+    /// The answer is yes if and only if the lease was good, and then the job is in one of these states.
+    fn expect(&self, step: &mut Step, before: &Table, lease: &Lease, applied: bool, states: &[JobState]) {
+        if applied != Self::is_good(before, lease) {
+            step.fault = Some(format!("{lease:?} was answered with applied = {applied}"));
+        }
+        if applied {
+            step.must.push((lease.job_id().get(), states.to_vec()));
+        }
+    }
+
+    fn verdict(&mut self) -> Verdict {
+        let error = || "wrong".to_owned();
+        match self.rng.random_range(0..7) {
+            0 | 1 => Verdict::Retry { after: None, error: error() },
+            2 => Verdict::Retry { after: Some(Duration::from_secs(60)), error: error() },
+            3 => Verdict::Snooze { after: Duration::from_secs(60) },
+            4 => Verdict::Fail { error: error() },
+            5 => Verdict::Cancel { reason: error() },
+            _ => Verdict::Release,
+        }
+    }
+
+    async fn settle(&mut self, before: &Table) -> Step {
+        let leases = self.some_leases();
+        let batch: Vec<Settlement> = leases
+            .into_iter()
+            .map(|lease| Settlement { lease, verdict: self.verdict(), progress: Some("{}".to_owned()) })
+            .collect();
+        let together = settle_batch(&self.pool, &batch).await;
+        let mut answers = Vec::new();
+        for (place, one) in batch.iter().enumerate() {
+            answers.push(match &together {
+                Ok(together) => match together[place] {
+                    Some(answer) => Some(answer),
+                    None => settle_alone(&self.pool, one).await.ok(),
+                },
+                Err(_) => settle_alone(&self.pool, one).await.ok(),
+            });
+        }
+        let by = [
+            Transition::Retry,
+            Transition::Snooze,
+            Transition::Fail,
+            Transition::Cancel,
+            Transition::Release,
+            Transition::Displace,
+        ];
+        let mut step = Step::new(format!("settle {batch:?}: {answers:?}"), Allowed::by(&by));
+        for (one, answer) in batch.into_iter().zip(answers) {
+            match answer {
+                Some(answer) => {
+                    let states = match answer {
+                        Guarded::Applied(state) => vec![state],
+                        Guarded::Lost => Vec::new(),
+                    };
+                    if !(answer == Guarded::Applied(JobState::Available) && Self::waits_unclaimed(before, &one)) {
+                        self.expect(&mut step, before, &one.lease, answer.is_applied(), &states);
+                    }
+                    self.settled.push(one);
+                }
+                None if self.open.is_empty() => step.fault = Some(format!("{:?} failed", one.lease)),
+                None => self.held.push(one.lease),
+            }
+        }
+        step
+    }
+
+    /// An answer got lost: the same again changes nothing.
+    async fn repeat(&mut self) -> Step {
+        if self.settled.is_empty() {
+            return Step::new("nothing", Allowed::default());
+        }
+        let place = self.rng.random_range(0..self.settled.len());
+        let one = &self.settled[place];
+        let answer = settle_alone(&self.pool, one).await;
+        Step::new(format!("settle again {one:?}: {answer:?}"), Allowed::default())
+    }
+
+    async fn beat(&mut self, before: &Table) -> Step {
+        let held: Vec<_> = self.held.iter().map(Lease::held).collect();
+        let lost = heartbeat(&self.pool, &held).await.expect("beats");
+        let expected: Vec<_> =
+            self.held.iter().filter(|lease| !Self::is_good(before, lease)).map(Lease::held).collect();
+        let mut step = Step::new(format!("beat for {}", held.len()), Allowed::default());
+        let sorted = |mut held: Vec<_>| {
+            held.sort();
+            held
+        };
+        if sorted(lost.clone()) != sorted(expected.clone()) {
+            step.fault = Some(format!("I13: lost {lost:?} instead of {expected:?}"));
+        }
+        step
+    }
+
+    /// Whether the job might have to wait for an open transaction.
+    fn may_wait(&self) -> bool {
+        self.open.iter().any(|open| !open.keys.is_empty())
+    }
+
+    async fn promote(&mut self, before: &Table) -> Step {
+        let due = "update awa.scheduled_jobs set run_at = now() - random() * interval '1 hour' where random() < 0.5";
+        run(&self.pool, due).await;
+        let now_due = "select id from awa.scheduled_jobs where run_at <= now()";
+        let ids: Vec<i64> = sqlx::query_scalar(now_due).fetch_all(&self.pool).await.expect("ids");
+        let mut cursor = PromoteCursor::default();
+        let done = promote(&self.pool, &mut cursor, 1_000).await.expect("a batch");
+        let mut step =
+            Step::new(format!("promote {ids:?}: {done:?}"), Allowed::by(&[Transition::Promote, Transition::Displace]));
+        // I6: whatever is in the way of one is not in the way of another.
+        let ends = vec![JobState::Available, JobState::Failed, JobState::Cancelled];
+        for id in ids {
+            let waits = self.may_wait() && before.jobs.get(&id).is_some_and(|job| job.unique_key.is_some());
+            if !waits {
+                step.must.push((id, ends.clone()));
+            }
+        }
+        step
+    }
+
+    async fn rescue(&mut self, before: &Table) -> Step {
+        let place = self.rng.random_range(0..self.workers.len());
+        let dead = self.workers[place].id;
+        let silent = self.rng.random::<bool>();
+        if silent {
+            run(&self.pool, "update awa.active_claims set claimed_at = '2020-01-01'").await;
+            let silence = format!(
+                "update awa.jobs_hot set attempted_at = '2020-01-01', heartbeat_at = null
+                  where state = 'running' and attempted_by = '{}'",
+                dead.get()
+            );
+            run(&self.pool, &silence).await;
+        } else {
+            let _ = unregister(&self.pool, dead).await.expect("an answer");
+            self.workers[place] = worker(&self.pool).await;
+        }
+        let rescued = rescue(&self.pool, &LIMITS, RescueCursor::default()).await.expect("a pass");
+        let allowed = Allowed::by(&[Transition::Rescue, Transition::Displace]);
+        let mut step = Step::new(format!("rescue from {dead} (silent: {silent}): {rescued:?}"), allowed);
+        let ends = vec![JobState::Retryable, JobState::Failed, JobState::Cancelled];
+        let running = before.jobs.values().filter(|job| job.state == JobState::Running);
+        for job in running.filter(|job| job.attempted_by == Some(dead.get())) {
+            if !self.may_wait() || job.unique_key.is_none() {
+                step.must.push((job.id, ends.clone()));
+            }
+        }
+        step
+    }
+
+    async fn rotate(&mut self) -> Step {
+        let needs = look(&self.pool).await.expect("a look");
+        let rotated = rotate(&self.pool, needs.current).await.expect("an answer");
+        Step::new(format!("rotate: {rotated}"), Allowed::default())
+    }
+
+    /// Time passes: some jobs that have ended are past every retention.
+    async fn age(&mut self) -> Step {
+        let old = "update awa.jobs_hot set finalized_at = '2000-01-01'
+                    where state in ('completed', 'failed', 'cancelled') and random() < 0.5";
+        run(&self.pool, old).await;
+        Step::new("time passes", Allowed::default())
+    }
+
+    async fn recycle(&mut self) -> Step {
+        for _ in 0..3 {
+            self.mark.observe(&self.pool).await.expect("an observation");
+        }
+        let needs = look(&self.pool).await.expect("a look");
+        let outcome = recycle(&self.pool, needs.oldest, self.mark.seq(), 10).await.expect("an answer");
+        let mut step = Step::new(format!("recycle {}: {outcome:?}", needs.oldest), Allowed::moves());
+        if outcome == Recycled::Locked && self.open.is_empty() {
+            step.fault = Some("nobody has the segment locked".to_owned());
+        }
+        step
+    }
+
+    async fn prune(&mut self, before: &Table) -> Step {
+        let state = [JobState::Completed, JobState::Failed, JobState::Cancelled][self.rng.random_range(0..3)];
+        let due =
+            format!("select count(*) from awa.jobs_hot_parked where state = '{state}' and finalized_at < '2001-01-01'");
+        let due = count(&self.pool, &due).await;
+        let pruned = prune_parked(&self.pool, state, PruneCursor::default(), 1_000).await.expect("a batch");
+        let mut step = Step::new(format!("prune {state}: {pruned:?}"), Allowed::by(&[Transition::Prune]));
+        if usize::try_from(due) != Ok(pruned.pruned) {
+            step.fault = Some(format!("{due} were due, of {} jobs", before.jobs.len()));
+        }
+        step
+    }
+
+    async fn turn_claims(&mut self) -> Step {
+        let switched = switch_claims(&self.pool, 0, Duration::ZERO).await.expect("an answer");
+        let emptied = empty_claims(&self.pool, 64).await.expect("an answer");
+        Step::new(format!("claims: {switched} {emptied:?}"), Allowed::default())
+    }
+
+    async fn audit(&mut self) -> Step {
+        let mut step = Step::new("audit", Allowed::default());
+        let mut from = AuditCursor::default();
+        loop {
+            let found = audit(&self.pool, from, 1_000, Duration::from_secs(90)).await.expect("an audit");
+            if !found.passed_by.is_empty() || !found.unlisted.is_empty() || !found.doubled.is_empty() {
+                step.fault = Some(format!("the audit found {found:?}"));
+            }
+            let Some(next) = found.next else { return step };
+            from = next;
+        }
+    }
+
+    /// Runs everything to an end, as a system does that is left alone. Every job must get there.
+    pub(super) async fn run_to_the_end(&mut self) -> Result<(), String> {
+        while !self.open.is_empty() {
+            self.close().await;
+        }
+        let unfinished = "select count(*) from awa.jobs where state not in ('completed', 'failed', 'cancelled')";
+        for _ in 0..200 {
+            run(&self.pool, "update awa.scheduled_jobs set run_at = now() where run_at > now()").await;
+            let table = super::table::look(&self.pool).await?;
+            let _ = self.promote(&table).await;
+            let table = super::table::look(&self.pool).await?;
+            let _ = self.rescue(&table).await;
+            let table = super::table::look(&self.pool).await?;
+            let _ = self.claim(&table).await;
+            let table = super::table::look(&self.pool).await?;
+            while !self.held.is_empty() {
+                let step = self.complete(&table).await;
+                if let Some(fault) = step.fault {
+                    return Err(fault);
+                }
+            }
+            if count(&self.pool, unfinished).await == 0 {
+                return Ok(());
+            }
+        }
+        Err(format!("jobs are lost: {:?}", super::table::look(&self.pool).await?.jobs))
+    }
+}
