@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use awa_model::{Due, Inserted, JobState, Kind, PreparedJob, Transition, Unique, UniqueStates, WorkerId};
+use awa_model::{Due, Inserted, JobState, Kind, OnConflict, PreparedJob, Transition, Unique, UniqueStates, WorkerId};
 use awa_storage::{
-    Cursors, Guarded, Lease,
+    Cursors, Error, Guarded, Lease,
     attempt::heartbeat,
     audit::{AuditCursor, audit},
     enqueue::{enqueue, enqueue_many},
@@ -32,13 +32,13 @@ const KEYS: u32 = 3;
 pub(super) struct Step {
     pub(super) what: String,
     pub(super) allowed: Allowed,
-    must: Vec<(i64, Vec<JobState>)>,
-    /// These jobs stay as they are.
-    fault: Option<String>,
+    pub(super) must: Vec<(i64, Vec<JobState>)>,
+    /// What was answered wrongly.
+    pub(super) fault: Option<String>,
 }
 
 impl Step {
-    fn new(what: impl Into<String>, allowed: Allowed) -> Self {
+    pub(super) fn new(what: impl Into<String>, allowed: Allowed) -> Self {
         Self { what: what.into(), allowed, must: Vec::new(), fault: None }
     }
 
@@ -73,7 +73,7 @@ struct Open {
 pub(super) struct World<'a> {
     pub(super) pool: PgPool,
     database: &'a TestDatabase,
-    rng: StdRng,
+    pub(super) rng: StdRng,
     workers: Vec<Worker>,
     held: Vec<Lease>,
     settled: Vec<Settlement>,
@@ -103,7 +103,7 @@ impl<'a> World<'a> {
     }
 
     pub(super) async fn step(&mut self, before: &Table) -> Step {
-        match self.rng.random_range(0..100) {
+        match self.rng.random_range(0..110) {
             0..16 => self.enqueue().await,
             16..20 => self.enqueue_many().await,
             20..24 => self.open().await,
@@ -120,7 +120,8 @@ impl<'a> World<'a> {
             89..93 => self.recycle().await,
             93..95 => self.prune(before).await,
             95..98 => self.turn_claims().await,
-            _ => self.audit().await,
+            98..100 => self.audit().await,
+            _ => self.operate(before).await,
         }
     }
 
@@ -168,9 +169,22 @@ impl<'a> World<'a> {
     }
 
     async fn enqueue(&mut self) -> Step {
-        let (job, key) = self.free_job();
-        let inserted = enqueue(&self.pool, &job).await.expect("an answer");
-        let mut step = Step::new(format!("enqueue {key:?}: {inserted:?}"), Allowed::by(&[Transition::Enqueue]));
+        let (mut job, key) = self.free_job();
+        let on_conflict = [OnConflict::Skip, OnConflict::Replace, OnConflict::Error][self.rng.random_range(0..3)];
+        job.unique = job.unique.map(|unique| unique.on_conflict(on_conflict));
+        let allowed = if on_conflict == OnConflict::Replace {
+            Allowed::edits(&[Transition::Enqueue])
+        } else {
+            Allowed::by(&[Transition::Enqueue])
+        };
+        let inserted = match enqueue(&self.pool, &job).await {
+            Ok(inserted) => inserted,
+            Err(Error::Duplicate { holder }) if on_conflict == OnConflict::Error => {
+                return Step::new(format!("enqueue {key:?}: job {holder} has the key"), Allowed::default());
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let mut step = Step::new(format!("enqueue {key:?} ({on_conflict:?}): {inserted:?}"), allowed);
         let expected = if matches!(job.due, Due::Now) { JobState::Available } else { JobState::Scheduled };
         if let Inserted::New(id) = inserted {
             step.must.push((id.get(), vec![expected]));
@@ -383,7 +397,7 @@ impl<'a> World<'a> {
     }
 
     /// Whether the job might have to wait for an open transaction.
-    fn may_wait(&self) -> bool {
+    pub(super) fn may_wait(&self) -> bool {
         self.open.iter().any(|open| !open.keys.is_empty())
     }
 

@@ -166,6 +166,10 @@ impl Table {
             }
             return Ok(());
         }
+        let by_due_time = [JobState::Scheduled, JobState::Available];
+        if allowed.edits && by_due_time.contains(&old.state) && by_due_time.contains(&new.state) {
+            return Ok(());
+        }
         let Some(edge) = allowed.by.iter().flat_map(|by| by.edges_from(old.state)).find(|edge| fits(edge, old, new))
         else {
             return fault("no edge");
@@ -174,7 +178,9 @@ impl Table {
         if new.run_lease != old.run_lease + leases {
             return fault("I2");
         }
-        if (new.attempt, new.errors) != (attempts, old.errors + errors) {
+        // An operator may cancel without giving a reason.
+        let told = new.errors == old.errors + errors || (edge.by == Transition::Cancel && new.errors == old.errors);
+        if new.attempt != attempts || !told {
             return fault(edge.by.as_str());
         }
         if edge.by == Transition::Displace {
