@@ -5,6 +5,7 @@
 //! A failure prints its seed and its last steps; a seed that found something goes into `REGRESSIONS`.
 
 mod actions;
+mod maintenance;
 mod operators;
 mod table;
 
