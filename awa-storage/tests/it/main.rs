@@ -34,6 +34,7 @@ mod settle;
 mod support;
 mod testing;
 mod transitions;
+mod turning;
 mod unique;
 mod upgrade;
 mod view;

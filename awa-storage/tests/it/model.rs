@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use rand::{SeedableRng as _, rngs::StdRng};
 
 use actions::World;
+pub(crate) use table::look;
 
 /// Seeds that have found something.
 const REGRESSIONS: &[u64] = &[1, 2];

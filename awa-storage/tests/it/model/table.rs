@@ -37,7 +37,7 @@ impl Job {
 
 /// All jobs, who holds which unique key, and which attempts are listed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Table {
+pub(crate) struct Table {
     pub(super) jobs: BTreeMap<i64, Job>,
     pub(super) claims: BTreeMap<Vec<u8>, i64>,
     listed: BTreeSet<(i64, i64)>,
@@ -82,7 +82,7 @@ const JOBS: &str = "
               from awa.scheduled_jobs) as job";
 
 /// Looks, and judges what can be judged from one look: I1, I4, I14, and that each job is where its state belongs.
-pub(super) async fn look(pool: &PgPool) -> Result<Table, String> {
+pub(crate) async fn look(pool: &PgPool) -> Result<Table, String> {
     let mut table = Table::default();
     let jobs: Vec<Job> = sqlx::query_as(JOBS).fetch_all(pool).await.expect(JOBS);
     for job in jobs {
