@@ -31,6 +31,8 @@ mod ring_settings;
 mod scene;
 mod schema;
 mod settle;
+mod spans;
+mod storm;
 mod support;
 mod testing;
 mod transitions;

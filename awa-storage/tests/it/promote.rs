@@ -44,6 +44,37 @@ async fn the_oldest_due_comes_first_over_several_batches() {
     assert_eq!(order, format!("{{{}}}", expected.join(",")));
 }
 
+/// LOCK-06: whatever comes in meanwhile, the longest wait grows shorter with each batch.
+#[tokio::test]
+async fn the_oldest_due_comes_first_under_inflow() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let due = |number: i64, from: &str, to: &str| {
+        format!(
+            "insert into awa.scheduled_jobs (kind, priority, run_at)
+             select 'noop', 1 + place % 4, now() - interval '{from}' + (interval '{from}' - interval '{to}') * place / {number}
+               from generate_series(1, {number}) as place"
+        )
+    };
+    run(&pool, &due(2_000, "2 hours", "1 hour")).await;
+    let mut cursor = PromoteCursor::default();
+    let mut oldest = text(&pool, "select min(run_at) from awa.scheduled_jobs").await;
+    for batch in 1..=10 {
+        run(&pool, &due(150, "1 minute", "0")).await;
+        assert_eq!(promote(&pool, &mut cursor, 200).await.expect("a batch").promoted, 200);
+        let next = text(&pool, "select min(run_at) from awa.scheduled_jobs").await;
+        let older =
+            format!("select count(*) from awa.jobs_hot where run_at > '{next}' or '{next}'::timestamptz <= '{oldest}'");
+        assert_eq!(count(&pool, &older).await, 0, "batch {batch}");
+        oldest = next;
+    }
+    // Only newcomers are left.
+    assert_eq!(
+        count(&pool, "select count(*) from awa.scheduled_jobs where run_at < now() - interval '10 minutes'").await,
+        0
+    );
+}
+
 #[tokio::test]
 async fn what_is_not_due_stays_and_tells_when_it_will_be() {
     let database = TestDatabase::new().await;
