@@ -12,6 +12,9 @@ mod npm;
 pub(crate) use cluster::{Cluster, Profile};
 pub(crate) use keeper::{Options as KeeperOptions, keep};
 
+use std::env;
+use std::ffi::OsString;
+
 use keeper::Keeper;
 
 use crate::command::Result;
@@ -77,6 +80,16 @@ impl Target {
             Self::Given(url) => url.clone(),
             Self::Private(server) => server.url(),
         }
+    }
+
+    /// The path for programs that tests may call: those of the server come first, so that pg_dump is of its version.
+    pub(crate) fn path(&self) -> Result<OsString> {
+        let own = match self {
+            Self::Given(_) => None,
+            Self::Private(server) => Some(server.cluster.binaries().directory().to_path_buf()),
+        };
+        let path = env::var_os("PATH").unwrap_or_default();
+        Ok(env::join_paths(own.into_iter().chain(env::split_paths(&path)))?)
     }
 
     /// Leaves a private server running when this value goes.

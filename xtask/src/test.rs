@@ -35,10 +35,10 @@ pub(crate) fn test(options: &Options) -> Result {
     if options.storage {
         let given = options.arguments.iter().map(String::as_str).filter(|argument| *argument != "--");
         let skip = ["--skip", LONG].into_iter().filter(|_| !options.long);
-        return suites::run_suites(&server.url(), &given.chain(["--quiet"]).chain(skip).collect::<Vec<_>>());
+        return suites::run_suites(&server, &given.chain(["--quiet"]).chain(skip).collect::<Vec<_>>());
     }
     let mut command = cargo(["test"]);
-    command.args(arguments(options)).env("AWA_TEST_DATABASE_URL", server.url());
+    command.args(arguments(options)).env("AWA_TEST_DATABASE_URL", server.url()).env("PATH", server.path()?);
     run(&mut command)
 }
 

@@ -12,6 +12,7 @@ mod poison;
 mod processes;
 mod progress;
 mod readme;
+mod restore;
 mod runs;
 mod settling;
 mod shutdown;

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::command::{Result, cargo, output, run};
+use crate::postgres::Target;
 
 /// Packages whose tests are about statements.
 const PACKAGES: [&str; 3] = ["awa-migrations", "awa-storage", "awa-maintenance"];
@@ -18,8 +19,8 @@ struct Suite {
     directory: PathBuf,
 }
 
-/// Runs every suite on the server of `url`; the error says how many failed.
-pub(super) fn run_suites(url: &str, arguments: &[&str]) -> Result {
+/// Runs every suite on this server; the error says how many failed.
+pub(super) fn run_suites(server: &Target, arguments: &[&str]) -> Result {
     let mut build = cargo(["test", "--workspace", "--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
     let suites = suites(&output(&mut build)?);
     if suites.is_empty() {
@@ -29,7 +30,8 @@ pub(super) fn run_suites(url: &str, arguments: &[&str]) -> Result {
     for suite in &suites {
         println!("\n--- {}", suite.program.display());
         let mut command = Command::new(&suite.program);
-        command.args(arguments).current_dir(&suite.directory).env("AWA_TEST_DATABASE_URL", url);
+        command.args(arguments).current_dir(&suite.directory).env("PATH", server.path()?);
+        command.env("AWA_TEST_DATABASE_URL", server.url());
         if let Err(error) = run(&mut command) {
             eprintln!("{error}");
             failed += 1;
