@@ -17,5 +17,6 @@ mod runs;
 mod settling;
 mod shutdown;
 mod support;
+mod texts;
 mod timeouts;
 mod wakeups;

@@ -98,7 +98,7 @@ impl<'a> World<'a> {
     }
 
     pub(super) async fn step(&mut self, before: &Table) -> Step {
-        match self.rng.random_range(0..110) {
+        match self.rng.random_range(0..118) {
             0..16 => self.enqueue().await,
             16..20 => self.enqueue_many().await,
             20..24 => self.open().await,
@@ -116,7 +116,8 @@ impl<'a> World<'a> {
             93..95 => self.prune(before).await,
             95..98 => self.turn_claims().await,
             98..100 => self.audit().await,
-            _ => self.operate(before).await,
+            100..110 => self.operate(before).await,
+            _ => self.edit(before).await,
         }
     }
 

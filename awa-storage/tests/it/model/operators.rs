@@ -55,6 +55,41 @@ impl World<'_> {
         step
     }
 
+    /// Changes jobs by hand: by the function, by the view as a whole, and by the view as one who looked a while ago.
+    pub(super) async fn edit(&mut self, before: &Table) -> Step {
+        let id = self.some_jobs(before)[0];
+        let statements = [
+            format!("select awa.edit({id}, '{{\"priority\": 4, \"tags\": [\"edited\"]}}')"),
+            format!("select awa.edit({id}, '{{\"run_in\": 60}}')"),
+            format!("select awa.edit({id}, '{{\"queue\": \"other\", \"run_in\": 0}}')"),
+            format!("select awa.edit({id}, '{{\"max_attempts\": 3}}')"),
+            format!("update awa.jobs set priority = 1 + priority % 4 where id = {id}"),
+            format!("update awa.jobs set metadata = '{{\"seen\": true}}' where id = {id}"),
+            format!("update awa.jobs set state = 'cancelled' where id = {id}"),
+            format!("update awa.jobs set state = 'available' where id = {id}"),
+            format!("delete from awa.jobs where id = {id}"),
+        ];
+        let statement = &statements[self.rng.random_range(0..statements.len())];
+        // Where the state forbids it the view answers with an error, and nothing is changed.
+        let answer = sqlx::query(AssertSqlSafe(statement.clone())).execute(&self.pool).await;
+        let told = answer.as_ref().map(sqlx::postgres::PgQueryResult::rows_affected).map_err(ToString::to_string);
+        let by = [Transition::Cancel, Transition::OperatorRetry, Transition::RunNow];
+        let allowed = match answer {
+            Ok(_) => Allowed { deletes: true, ..Allowed::edits(&by) },
+            Err(_) => Allowed::default(),
+        };
+        let mut step = Step::new(format!("{statement}: {told:?}"), allowed);
+        let expected = answer.err().and_then(|error| error.into_database_error()?.code().map(String::from));
+        // A unique key that another job holds, a change that the state forbids, bad input, a lock that was not to be had.
+        if expected
+            .as_deref()
+            .is_some_and(|code| !["23505", "AWA02", "22023", "55000", "55P03", "23001"].contains(&code))
+        {
+            step.fault = Some(format!("{statement}: {told:?}"));
+        }
+        step
+    }
+
     /// What is wrong with the answer, given how the job was.
     fn fault(
         &self,
