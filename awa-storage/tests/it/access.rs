@@ -259,11 +259,16 @@ async fn each_bundle_can_do_what_it_is_for() {
         crate::producing::new(awa_storage::enqueue::enqueue(&pool, &job).await.expect("enqueued"));
         let _ = awa_storage::enqueue::enqueue_many(&pool, &[job.clone(), job]).await.expect("enqueued");
     }
+    // What has no right to the tables goes by the function instead.
+    let mut connection = producer.connect().await;
+    let jobs = [crate::producing::job("{}"), crate::producing::job("{}")];
+    let copied = awa_storage::enqueue::enqueue_copy(&mut connection, &jobs).await.expect("enqueued");
+    assert_eq!(copied.len(), 2);
     let mut copy = producer.connect().await;
     let mut copy = copy.copy_in_raw("copy awa.jobs (kind, args) from stdin").await.expect("a copy");
     copy.send("k\t{}\nk\t{}\n".as_bytes()).await.expect("sent");
     copy.finish().await.expect("copied");
-    assert_eq!(states(&admin).await, "scheduled 3, available 10");
+    assert_eq!(states(&admin).await, "scheduled 3, available 12");
     as_role(
         "operator",
         &[

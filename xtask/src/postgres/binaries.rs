@@ -41,10 +41,15 @@ impl Binaries {
             let named = Self::at(Path::new(&directory), account).ok_or_else(|| {
                 format!("AWA_PG_BIN: {} lacks one of {PROGRAMS:?}, or they do not run", directory.display())
             })?;
-            return match named.suits(major) {
-                true => Ok(named),
-                false => Err(format!("AWA_PG_BIN has PostgreSQL {}, which was not asked for", named.version).into()),
-            };
+            if named.suits(major) {
+                return Ok(named);
+            }
+            if major.is_none() {
+                return Err(
+                    format!("AWA_PG_BIN has PostgreSQL {}, awa needs {MAJOR_MIN} or newer", named.version).into()
+                );
+            }
+            // Another version was asked for: it may be elsewhere.
         }
         let installed = candidates().into_iter().filter_map(|directory| Self::at(&directory, account));
         if let Some(found) = { installed }.find(|found| found.suits(major)) {
