@@ -2,7 +2,7 @@
 --   p_oldest  the oldest generation, just found to hold nothing but expired rows
 -- TRUNCATE empties a table for every snapshot. A transaction whose snapshot is older than a move does not see the moved row in
 -- its new place, and would see it in its old one no more: it would miss a live job. Such a transaction was open when the segment
--- was first found clean. These are noted then and waited for: until all have ended, or for snapshot_patience, or a sixth of
+-- was first found clean. These are noted then and waited for: until all have ended, or for snapshot_patience, or a twelfth of
 -- the retention if that is shorter, so that a forgotten one does not keep the ring from turning.
 -- Answers how many are waited for. Index: none. Locks the row of awa.ring when a generation is noted.
 create or replace function awa.await_snapshots(p_oldest bigint) returns integer
@@ -22,7 +22,7 @@ begin
          where found.oldest = p_oldest
         returning found.* into ring;
     end if;
-    if clock_timestamp() >= ring.clean_since + least(ring.snapshot_patience, ring.completed_retention / 6) then
+    if clock_timestamp() >= ring.clean_since + least(ring.snapshot_patience, ring.completed_retention / 12) then
         return 0;
     end if;
     return cardinality(array(select unnest(ring.clean_waits_for) intersect select unnest(open)));

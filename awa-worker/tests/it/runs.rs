@@ -109,6 +109,44 @@ async fn snooze_costs_no_attempt() {
     drain(&running).await;
 }
 
+// RANGE-04
+#[tokio::test]
+async fn delays_beyond_all_measure_are_cut_to_their_limit_and_never_come_at_once() {
+    let rig = Rig::new().await;
+    let handler = async |job: Probe| {
+        let (what, span) = job.name.split_once(' ').unwrap();
+        let span = match span {
+            "ever" => Duration::MAX,
+            "century" => Duration::from_secs(100 * 365 * 24 * 3600),
+            _ => Duration::from_nanos(span.parse()?),
+        };
+        match what {
+            "snooze" => Ok::<Outcome<Value>, JobError>(Outcome::snooze(span)),
+            _ => Err(JobError::retryable("later").retry_after(span)),
+        }
+    };
+    let client = rig.client().register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    for (name, state, years) in [
+        ("snooze ever", "scheduled", 1000),
+        ("snooze century", "scheduled", 100),
+        ("snooze 0", "scheduled", 0),
+        ("snooze 1", "scheduled", 0),
+        ("retry ever", "retryable", 10),
+        ("retry 0", "retryable", 0),
+        ("retry 1", "retryable", 0),
+    ] {
+        let id = rig.enqueue(probe(name)).await;
+        rig.state(id, state).await;
+        let due =
+            "select floor(extract(epoch from run_at - now()) / 31536000 + 0.001)::bigint from awa.jobs where id = $1";
+        let ahead: i64 = sqlx::query_scalar(due).bind(id).fetch_one(&rig.pool).await.unwrap();
+        // A delay of nothing may be over by now.
+        assert_eq!(ahead.max(0), years, "{name}");
+    }
+    drain(&running).await;
+}
+
 #[tokio::test]
 async fn handler_can_cancel_its_job() {
     let rig = Rig::new().await;
