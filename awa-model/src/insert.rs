@@ -249,7 +249,7 @@ pub struct PreparedJob {
     pub trace_context: Option<String>,
 }
 
-fn check_due(due: Due) -> Result<(), InvalidJob> {
+pub(crate) fn check_due(due: Due) -> Result<(), InvalidJob> {
     let years = limits::RUN_AT_YEARS;
     match due {
         Due::At(time) if !years.contains(&time.year()) => {
@@ -263,7 +263,7 @@ fn check_due(due: Due) -> Result<(), InvalidJob> {
     }
 }
 
-fn check_attempts(attempts: i16) -> Result<(), InvalidJob> {
+pub(crate) fn check_attempts(attempts: i16) -> Result<(), InvalidJob> {
     let range = limits::MAX_ATTEMPTS;
     if range.contains(&attempts) {
         return Ok(());
@@ -272,7 +272,7 @@ fn check_attempts(attempts: i16) -> Result<(), InvalidJob> {
     Err(InvalidJob::out_of_range(field::MAX_ATTEMPTS, attempts.to_string(), allowed))
 }
 
-fn check_timeout(timeout: Option<Duration>) -> Result<(), InvalidJob> {
+pub(crate) fn check_timeout(timeout: Option<Duration>) -> Result<(), InvalidJob> {
     // The database counts in microseconds: anything shorter would arrive there as zero.
     let shortest = Duration::from_micros(1);
     match timeout {
@@ -284,7 +284,7 @@ fn check_timeout(timeout: Option<Duration>) -> Result<(), InvalidJob> {
     }
 }
 
-fn check_tags(tags: &[String]) -> Result<(), InvalidJob> {
+pub(crate) fn check_tags(tags: &[String]) -> Result<(), InvalidJob> {
     if tags.len() > limits::TAGS_MAX {
         let allowed = format!("at most {} tags", limits::TAGS_MAX);
         return Err(InvalidJob::out_of_range(field::TAGS, format!("{} tags", tags.len()), allowed));
@@ -292,7 +292,7 @@ fn check_tags(tags: &[String]) -> Result<(), InvalidJob> {
     tags.iter().try_for_each(|tag| name::check(field::TAG, tag)).map_err(InvalidJob::from)
 }
 
-fn check_metadata(metadata: Option<&Value>) -> Result<(), InvalidJob> {
+pub(crate) fn check_metadata(metadata: Option<&Value>) -> Result<(), InvalidJob> {
     let Some(metadata) = metadata else {
         return Ok(());
     };

@@ -5,6 +5,7 @@
 //! bound to and read from PostgreSQL.
 
 mod args;
+mod edit;
 mod error_text;
 mod id;
 mod insert;
@@ -25,6 +26,7 @@ mod unique;
 
 pub use self::{
     args::JobArgs,
+    edit::JobEdit,
     error_text::error_text,
     id::{JobId, WorkerId},
     insert::{Due, IntoNewJob, InvalidJob, NewJob, PreparedJob},

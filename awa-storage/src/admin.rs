@@ -1,4 +1,4 @@
-//! What operators do to jobs: call off, give another life, hasten, remove, and look what became of one.
+//! What operators do to jobs: call off, give another life, hasten, change, remove, and look what became of one.
 //!
 //! Each function is one statement, on whatever connection or transaction the caller has, and calls the function of the
 //! database that other languages call too. What may be expected is a value, [`Operated`]; an error is a surprise, and nothing
@@ -10,7 +10,7 @@
 
 mod status;
 
-use awa_model::{JobId, JobState};
+use awa_model::{JobEdit, JobId, JobState};
 use sqlx::PgExecutor;
 
 pub use self::status::{JobStatus, status};
@@ -108,6 +108,19 @@ pub async fn run_now_many(db: impl PgExecutor<'_>, jobs: &[JobId]) -> Result<Vec
         return Ok(Vec::new());
     }
     answers(sqlx::query_file_as!(Answer, "queries/admin/run_now.sql", &numbers(jobs)).fetch_all(db).await)
+}
+
+/// Changes a job. What is not named stays as it is; the state of a scheduled or available job follows its due time.
+///
+/// Refused where the state of the job does not allow one of the changes; unchanged if it is so already.
+///
+/// # Errors
+/// [`Error::InvalidJob`] for a value that a job cannot have; otherwise if the database does not answer. Safe to repeat, but
+/// for `run_in`, which counts anew.
+pub async fn edit(db: impl PgExecutor<'_>, job: JobId, edit: JobEdit) -> Result<Operated, Error> {
+    let changes = edit.prepare()?;
+    let answer = sqlx::query_file_as!(Answer, "queries/admin/edit.sql", job.get(), changes).fetch_one(db).await;
+    one(&answers(answer.map(|answer| vec![answer]))?)
 }
 
 /// Removes a job for good, in whatever state, and frees its unique key. A handler that runs is told at its next heartbeat.

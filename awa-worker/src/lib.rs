@@ -36,6 +36,7 @@ mod idle;
 mod jitter;
 mod looker;
 mod maintenance;
+mod operate;
 mod panics;
 mod progress_buffer;
 mod registry;
@@ -49,11 +50,12 @@ mod verdict;
 
 pub use awa_macros::JobArgs;
 pub use awa_model::{
-    Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobId, JobState, Kind, NewJob,
+    Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobEdit, JobId, JobState, Kind, NewJob,
     OnConflict, Outcome, Priority, Progress, ProgressError, QueueName, RetryPolicy, RunLease, Unique, UniqueArgs,
     UniqueStates, WorkerId, limits,
 };
 pub use awa_storage::Error as StorageError;
+pub use awa_storage::admin::{JobStatus, Operated};
 pub use sqlx;
 pub use tokio_util::sync::CancellationToken;
 

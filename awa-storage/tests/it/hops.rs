@@ -15,7 +15,7 @@ use sqlx::PgPool;
 use crate::scene::{changed, count, insert_full, kinds, queue, registered, rescue_all, row, run};
 
 /// Claims the one job there is, as a worker that beats once and has a deadline.
-async fn claimed(pool: &PgPool) -> Claimed {
+pub(crate) async fn claimed(pool: &PgPool) -> Claimed {
     let cursors = Cursors::new(registered(pool).await, &kinds(&["full"]), &[queue("lane")]);
     let mut jobs = cursors.claim(pool, &[(queue("lane"), 1)]).await.expect("a claim");
     run(pool, "update awa.jobs_hot set heartbeat_at = now() where state = 'running'").await;

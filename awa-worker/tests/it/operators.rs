@@ -1,0 +1,130 @@
+//! What operators do to jobs that run: the handler is told, and whatever it says later changes nothing.
+
+use std::time::Duration;
+
+use awa_worker::{Client, JobContext, JobEdit, JobError, JobId, JobState, NewJob, Operated, QueueConfig, Unique};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::support::{Gate, Probe, Rig, drain, events, probe, soon, until};
+
+/// A client whose handlers wait at a gate, whatever they are told.
+fn gated(rig: &Rig, gate: &Gate) -> (Client, UnboundedReceiver<JobContext>) {
+    let (tell, told) = events();
+    let gate = gate.clone();
+    let handler = move |_: Probe, context: JobContext| {
+        let (tell, gate) = (tell.clone(), gate.clone());
+        async move {
+            tell.send(context).unwrap();
+            gate.passed().await;
+            Ok::<Value, JobError>(json!("late"))
+        }
+    };
+    let queue = QueueConfig::new().max_workers(64);
+    (rig.client().queue("default", queue).register(handler).build().unwrap(), told)
+}
+
+#[tokio::test]
+async fn a_cancelled_attempt_is_told_and_its_late_result_is_ignored() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = gated(&rig, &gate);
+    let running = client.start().await.unwrap();
+    let id = JobId::<Probe>::new(rig.enqueue(probe("a")).await);
+    let attempt = soon("start", told.recv()).await.unwrap();
+    assert_eq!(client.cancel(id, Some("not needed")).await.unwrap(), Operated::Applied);
+    soon("word of it", attempt.cancelled()).await;
+    let cancelled = rig.row(id.get()).await;
+    assert_eq!((cancelled.state.as_str(), cancelled.last_error()), ("cancelled", "not needed"));
+    gate.open();
+    drain(&running).await;
+    assert_eq!(rig.row(id.get()).await, cancelled);
+    assert_eq!(client.cancel(id, None).await.unwrap(), Operated::Unchanged);
+}
+
+#[tokio::test]
+async fn a_job_that_is_cancelled_and_retried_while_its_handler_runs_belongs_to_the_new_attempt() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = gated(&rig, &gate);
+    let running = client.start().await.unwrap();
+    let id = JobId::<Probe>::new(rig.enqueue(probe("a")).await);
+    let first = soon("start", told.recv()).await.unwrap();
+    assert_eq!(client.cancel(id, None).await.unwrap(), Operated::Applied);
+    assert_eq!(client.retry(id).await.unwrap(), Operated::Applied);
+    let second = soon("the next attempt", told.recv()).await.unwrap();
+    assert!(second.run_lease() > first.run_lease(), "run_lease never falls (I2)");
+    assert_eq!(second.attempt(), 1);
+    soon("word of it", first.cancelled()).await;
+    gate.open();
+    drain(&running).await;
+    assert_eq!(rig.row(id.get()).await.state, "completed");
+}
+
+// STATE-05
+#[tokio::test]
+async fn a_running_job_that_is_deleted_costs_nobody_else_anything() {
+    for statement in [
+        "delete from awa.jobs where id = $",
+        "delete from awa.jobs_hot where id = $",
+        "select from awa.delete_job($)",
+        "select from awa.delete_jobs(array[$])",
+    ] {
+        let rig = Rig::new().await;
+        let gate = Gate::new();
+        let (client, mut told) = gated(&rig, &gate);
+        let running = client.start().await.unwrap();
+        let jobs = (0..50).map(|n| NewJob::new(&probe(&n.to_string())).unique(Unique::until_finished()));
+        let ids: Vec<_> = client.enqueue_many(jobs).await.unwrap().into_iter().map(|job| job.id()).collect();
+        let mut attempts = Vec::new();
+        for _ in 0..50 {
+            attempts.push(soon("start", told.recv()).await.unwrap());
+        }
+        // Heartbeats and progress are being written all the while.
+        for attempt in &attempts {
+            attempt.progress().set(50, "half").unwrap();
+        }
+        let deleted = ids[17];
+        let statement = statement.replace('$', &deleted.to_string());
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement.clone())).execute(&rig.pool).await.expect(&statement);
+        let lost = attempts.iter().find(|attempt| attempt.job_id() == deleted.untyped()).unwrap();
+        soon("word of it", lost.cancelled()).await;
+        gate.open();
+        until("the others", async || {
+            rig.count("select count(*) from awa.jobs where state = 'completed' and result = '\"late\"'").await == 49
+        })
+        .await;
+        assert_eq!(rig.count("select count(*) from awa.jobs").await, 49, "{statement}");
+        assert_eq!(rig.count("select count(*) from awa.job_unique_claims").await, 0, "{statement}");
+        // Its key is free, and the worker lives.
+        let again = NewJob::new(&probe("17")).unique(Unique::until_finished());
+        let again = client.enqueue(again).await.unwrap();
+        assert!(again.is_new());
+        rig.state(again.id().get(), "completed").await;
+        drain(&running).await;
+    }
+}
+
+#[tokio::test]
+async fn the_client_does_what_operators_do_from_sql() {
+    let rig = Rig::new().await;
+    let client = rig.client().build().unwrap();
+    let later = NewJob::new(&probe("a")).run_in(Duration::from_secs(3600));
+    let id = client.enqueue(later).await.unwrap().id();
+    assert_eq!(client.edit(id, JobEdit::new().priority(1).tags(["x"])).await.unwrap(), Operated::Applied);
+    assert_eq!(client.edit(id, JobEdit::new().priority(1)).await.unwrap(), Operated::Unchanged);
+    let refused = client.edit(id, JobEdit::new().priority(9)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "priority is 9; it must be 1 to 4");
+    assert_eq!(client.run_now(id).await.unwrap(), Operated::Applied);
+    assert_eq!(client.retry(id).await.unwrap(), Operated::Unchanged);
+    assert_eq!(client.cancel_many(&[id.untyped()], None).await.unwrap(), [(id.untyped(), Operated::Applied)]);
+    assert_eq!(client.run_now(id).await.unwrap(), Operated::Refused { state: JobState::Cancelled });
+    assert_eq!(client.retry_many(&[id.untyped()]).await.unwrap(), [(id.untyped(), Operated::Applied)]);
+    let status = client.job_status(id).await.unwrap().unwrap();
+    assert_eq!((status.state, status.priority.get(), status.paused), (JobState::Available, 1, false));
+    assert_eq!(client.run_now_many(&[id.untyped()]).await.unwrap(), [(id.untyped(), Operated::Unchanged)]);
+    assert_eq!(client.delete_job(id).await.unwrap(), Operated::Applied);
+    assert_eq!(client.delete_jobs(&[id.untyped()]).await.unwrap(), [(id.untyped(), Operated::NotFound)]);
+    assert!(client.job_status(id).await.unwrap().is_none());
+    assert!(client.pause_queue("").await.unwrap_err().to_string().contains("queue is empty"));
+}
