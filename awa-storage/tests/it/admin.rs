@@ -164,6 +164,49 @@ async fn the_status_of_a_job_says_where_it_is_and_that_its_queue_is_paused() {
     assert!(admin::status(&pool, JobId::new(99_999)).await.expect("an answer").is_none());
 }
 
+// UNIQ-06
+#[tokio::test]
+async fn a_unique_job_that_is_deleted_by_any_route_leaves_its_key_free() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let routes = [
+        "delete from awa.jobs",
+        "delete from awa.jobs_hot",
+        "delete from awa.jobs_hot_parked",
+        "delete from awa.scheduled_jobs",
+        "truncate awa.jobs_hot",
+        "truncate awa.jobs_hot_0",
+        "truncate awa.jobs_hot_parked",
+        "truncate awa.scheduled_jobs",
+        "select awa.delete_job(id) from awa.jobs",
+        "select awa.delete_jobs(array(select id from awa.jobs))",
+        "update awa.jobs set state = 'cancelled'",
+        "select awa.cancel_many(array(select id from awa.jobs))",
+    ];
+    for (relation, state) in [
+        ("scheduled_jobs", "scheduled"),
+        ("scheduled_jobs", "retryable"),
+        ("jobs_hot", "available"),
+        ("jobs_hot", "running"),
+        ("jobs_hot_parked", "waiting_external"),
+    ] {
+        for route in routes {
+            let id = unique(&pool, relation, state, "one").await;
+            run(&pool, route).await;
+            let held = count(&pool, "select count(*) from awa.job_unique_claims").await;
+            let open = count(&pool, "select count(*) from awa.jobs where state < 'completed'").await;
+            assert_eq!(held, open, "{route} of {state} (I4)");
+            if open == 0 {
+                let next = unique(&pool, "jobs_hot", "available", "one").await;
+                assert_ne!(next, id);
+            }
+            run(&pool, "delete from awa.jobs").await;
+        }
+    }
+    // What a crash between the row and its claim would leave cannot be: both are one transaction.
+    assert_eq!(count(&pool, "select count(*) from awa.job_unique_claims").await, 0);
+}
+
 // STATE-12
 #[tokio::test]
 async fn a_pause_is_idempotent_literal_and_needs_no_queue_that_was_used() {

@@ -19,7 +19,7 @@ fn client(rig: &Rig) -> Client {
     rig.client().poll_interval(Duration::from_secs(3600)).register(handler).build().unwrap()
 }
 
-async fn asleep(rig: &Rig) {
+async fn dozing(rig: &Rig) {
     until("sleep", async || rig.count(SLEEPERS).await == 1).await;
 }
 
@@ -30,7 +30,7 @@ async fn a_resumed_queue_starts_its_thousand_waiting_jobs_at_once() {
     assert!(client.pause_queue("default").await.unwrap());
     client.enqueue_many((0..1000).map(|n| probe(&n.to_string()))).await.unwrap();
     let running = client.start().await.unwrap();
-    asleep(&rig).await;
+    dozing(&rig).await;
     assert_eq!(rig.count(WAITING).await, 1000);
     assert!(client.resume_queue("default").await.unwrap());
     until("work", async || rig.count(DONE).await == 1000).await;
@@ -47,7 +47,7 @@ async fn a_pause_holds_over_a_restart_of_the_worker_and_for_jobs_that_come_or_be
         rig.enqueue(probe("now")).await;
         rig.enqueue(NewJob::new(&probe("later")).run_in(Duration::from_secs(3600))).await;
         rig.promote().await;
-        asleep(&rig).await;
+        dozing(&rig).await;
         drain(&running).await;
     }
     assert_eq!((rig.count(WAITING).await, rig.count(DONE).await), (4, 0));

@@ -61,9 +61,9 @@ impl Rows {
             None => self.null(),
         }
         if job.tags.is_empty() {
-            self.null()
+            self.null();
         } else {
-            self.texts(&job.tags)
+            self.texts(&job.tags);
         }
         match &job.trace_context {
             Some(context) => self.field(context.as_bytes()),
