@@ -143,14 +143,21 @@ pub async fn delete_many(db: impl PgExecutor<'_>, jobs: &[JobId]) -> Result<Vec<
 }
 
 /// A row as the functions of the database answer it.
-struct Answer {
-    job_id: Option<i64>,
-    outcome: String,
-    state: Option<JobState>,
-    holder: Option<i64>,
+pub(crate) struct Answer {
+    pub(crate) job_id: Option<i64>,
+    pub(crate) outcome: String,
+    pub(crate) state: Option<JobState>,
+    pub(crate) holder: Option<i64>,
 }
 
 impl Answer {
+    pub(crate) fn read(self) -> Result<(JobId, Operated), Error> {
+        match (self.job_id, self.operated()) {
+            (Some(id), Some(operated)) => Ok((JobId::new(id), operated)),
+            _ => Err(Error::Unreadable { relation: "awa.operate", column: "outcome", value: self.outcome }),
+        }
+    }
+
     fn operated(&self) -> Option<Operated> {
         Some(match self.outcome.as_str() {
             "applied" => Operated::Applied,
@@ -169,13 +176,7 @@ fn numbers(jobs: &[JobId]) -> Vec<i64> {
 }
 
 fn answers(rows: Result<Vec<Answer>, sqlx::Error>) -> Result<Vec<(JobId, Operated)>, Error> {
-    let rows = rows.map_err(Error::of_enqueue)?;
-    rows.into_iter()
-        .map(|row| match (row.job_id, row.operated()) {
-            (Some(id), Some(operated)) => Ok((JobId::new(id), operated)),
-            _ => Err(Error::Unreadable { relation: "awa.operate", column: "outcome", value: row.outcome }),
-        })
-        .collect()
+    rows.map_err(Error::of_enqueue)?.into_iter().map(Answer::read).collect()
 }
 
 fn one(answers: &[(JobId, Operated)]) -> Result<Operated, Error> {

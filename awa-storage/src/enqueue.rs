@@ -114,7 +114,7 @@ fn inserted(outcome: i64) -> Inserted {
     if outcome < 0 { Inserted::Duplicate(JobId::new(-outcome)) } else { Inserted::New(JobId::new(outcome)) }
 }
 
-fn due_parameters(due: Due) -> (Option<DateTime<Utc>>, Option<f64>) {
+pub(crate) fn due_parameters(due: Due) -> (Option<DateTime<Utc>>, Option<f64>) {
     match due {
         Due::Now => (None, None),
         Due::At(time) => (Some(time), None),

@@ -29,7 +29,7 @@ pub mod schema;
 pub mod settle;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod unique;
+pub mod unique;
 pub mod workers;
 
 pub use self::{

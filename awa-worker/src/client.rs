@@ -4,7 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use awa_model::{Inserted, IntoNewJob};
+use awa_model::{Inserted, IntoNewJob, JobId};
+use awa_storage::admin::Operated;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::config::{BuildError, Config, Mistake, QueueConfig, ServedQueue, check_queues};
@@ -77,6 +78,31 @@ impl Client {
         jobs: impl IntoIterator<Item = J>,
     ) -> Result<Vec<Inserted<J::Args>>, Error> {
         enqueue::enqueue_copy(connection, jobs).await
+    }
+
+    /// The job that holds the unique key of such a job (args, or a [`NewJob`](crate::NewJob) with a rule of its own), if there
+    /// is one. It may have changed when the answer arrives.
+    ///
+    /// # Errors
+    /// As [`enqueue`](crate::enqueue).
+    pub async fn find_unique<J: IntoNewJob>(&self, job: J) -> Result<Option<JobId<J::Args>>, Error> {
+        let job = job.into_new_job().prepare()?;
+        Ok(awa_storage::unique::find(&self.shared.pool, &job).await?.map(JobId::assume))
+    }
+
+    /// Calls off whichever job holds the unique key of such a job, noting the reason among its errors. `None` where nobody
+    /// holds it.
+    ///
+    /// # Errors
+    /// As [`enqueue`](crate::enqueue).
+    pub async fn cancel_unique<J: IntoNewJob>(
+        &self,
+        job: J,
+        reason: Option<&str>,
+    ) -> Result<Option<(JobId<J::Args>, Operated)>, Error> {
+        let job = job.into_new_job().prepare()?;
+        let answer = awa_storage::unique::cancel(&self.shared.pool, &job, reason).await?;
+        Ok(answer.map(|(id, operated)| (id.assume(), operated)))
     }
 
     /// The pool that the client was built with.

@@ -3,7 +3,8 @@
 --   p_ids    the jobs that ask for them, same order
 -- Answers the holder of each key, same order: the asking job itself where it got the key. Never an empty place.
 -- Waits for open transactions that have inserted or are giving back one of the keys.
--- Index: job_unique_claims_pkey. Locks the claims it inserts, in key order; none of those it only reads.
+-- Index: job_unique_claims_pkey. Locks the claims it inserts, in key order; none of those it only reads. A round in which a
+-- key was given back is undone (a subtransaction) and begun again.
 -- Loses: a key that changes hands between every two of its looks ends in an error of SQLSTATE AWA01 after rounds_max rounds.
 -- A caller in REPEATABLE READ may get 40001 instead of a holder that its snapshot cannot see.
 create or replace function awa.take_unique_keys(p_keys bytea[], p_ids bigint[])
@@ -23,22 +24,26 @@ declare
 begin
     -- Two statements a round: one that inserts and looks up sees nothing of a claim that it had to wait for.
     for round in 1..rounds_max loop
-        insert into awa.job_unique_claims (unique_key, job_id)
-        select wanted.unique_key, wanted.job_id
-          from unnest(p_keys, p_ids, holders) as wanted (unique_key, job_id, holder)
-         where wanted.holder is null
-         order by wanted.unique_key
-            on conflict (unique_key) do nothing;
-        holders := array(
-            select coalesce(wanted.holder, (select claim.job_id
-                                              from awa.job_unique_claims as claim
-                                             where claim.unique_key = wanted.unique_key))
-              from unnest(p_keys, holders) with ordinality as wanted (unique_key, holder, place)
-             order by wanted.place
-        );
-        if array_position(holders, null) is null then
-            return holders;
-        end if;
+        begin
+            insert into awa.job_unique_claims (unique_key, job_id)
+            select wanted.unique_key, wanted.job_id
+              from unnest(p_keys, p_ids) as wanted (unique_key, job_id)
+             order by wanted.unique_key
+                on conflict (unique_key) do nothing;
+            holders := array(
+                select (select claim.job_id from awa.job_unique_claims as claim where claim.unique_key = wanted.unique_key)
+                  from unnest(p_keys) with ordinality as wanted (unique_key, place)
+                 order by wanted.place
+            );
+            if array_position(holders, null) is null then
+                return holders;
+            end if;
+            -- A key was given back between the two. Taking it now, with higher ones in hand, would be out of order: all are
+            -- given back, and whoever waits for one goes on.
+            raise exception 'spoilt' using errcode = 'AWA00';
+        exception when sqlstate 'AWA00' then
+            null;
+        end;
     end loop;
     raise exception 'a unique key changed hands % times while it was looked up', rounds_max
         using errcode = 'AWA01', schema = 'awa', table = 'job_unique_claims',

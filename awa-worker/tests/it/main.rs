@@ -12,6 +12,7 @@ mod panics;
 mod pausing;
 mod poison;
 mod processes;
+mod producers;
 mod progress;
 mod readme;
 mod restore;

@@ -27,10 +27,9 @@ fn after(claim: &'static str, before: Value, job: Value, expected: Result<&'stat
 }
 
 /// A job of kind `work` with these options.
-fn work(options: Value) -> Value {
-    let mut job = json!({ "kind": "work" });
-    job.as_object_mut().expect("an object").append(&mut options.as_object().expect("options").clone());
-    job
+fn work(mut options: Value) -> Value {
+    options["kind"] = json!("work");
+    options
 }
 
 fn nested(levels: usize) -> Value {
