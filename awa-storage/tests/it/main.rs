@@ -23,6 +23,7 @@ mod leader;
 mod model;
 mod names;
 mod notify;
+mod outsiders;
 mod plans;
 mod producers;
 mod producing;
