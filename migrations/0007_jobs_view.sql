@@ -20,7 +20,7 @@ select job.id, job.kind, job.queue, job.state, job.priority, job.attempt, job.ma
        job.unique_states, job.progress, job.result, job.errors, job.errors_dropped, job.trace_context
   from awa.scheduled_jobs as job;
 
-comment on view awa.jobs is 'Every job, whatever its plane. For reading.';
+comment on view awa.jobs is 'Every job, whatever its plane. Can be written like a table: triggers enqueue, change and delete, one writer at a time.';
 
 -- Columns that a move takes over as they are, for functions that move rows: generated, so that none is forgotten.
 create function awa.job_columns(variadic changed text[]) returns text
