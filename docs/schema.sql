@@ -23,12 +23,31 @@ create table awa.active_claims (
     run_leases           bigint[]                 not null
 ) partition by LIST (part);
 comment on table awa.active_claims is 'One row a claimed batch: the index of running jobs. A row may outlive its attempts, an attempt never its row.';
+comment on column awa.active_claims.part is 'Which of the two parts: they are written to and emptied in turn.';
 comment on column awa.active_claims.segment is 'Where the rows were claimed. A hint: a move does not change it.';
+comment on column awa.active_claims.worker is 'Who claimed the batch (awa.workers).';
 comment on column awa.active_claims.deadline_at is 'The earliest deadline in the batch; null when none has one.';
+comment on column awa.active_claims.job_ids is 'The jobs of the batch.';
+comment on column awa.active_claims.run_leases is 'The lease of each of them, same order.';
 
 create table awa.active_claims_0 partition of awa.active_claims for values in ('0') with (autovacuum_enabled=false, toast_tuple_target=8160);
+comment on table awa.active_claims_0 is 'One of two parts that take turns: one is written to, the other is emptied.';
 
 create table awa.active_claims_1 partition of awa.active_claims for values in ('1') with (autovacuum_enabled=false, toast_tuple_target=8160);
+comment on table awa.active_claims_1 is 'One of two parts that take turns: one is written to, the other is emptied.';
+
+create table awa.bundles (
+    producer             boolean,
+    worker               boolean,
+    operator             boolean,
+    viewer               boolean,
+    constraint empty CHECK (false)
+);
+comment on table awa.bundles is 'Holds no rows: the right to read a column marks the roles that have the bundle of its name. See awa.grant_access.';
+comment on column awa.bundles.producer is 'Enqueues jobs.';
+comment on column awa.bundles.worker is 'Runs jobs and does maintenance: what a worker process needs.';
+comment on column awa.bundles.operator is 'Reads, cancels, retries and edits jobs; pauses queues; sets the ring.';
+comment on column awa.bundles.viewer is 'Reads jobs and the state of the ring.';
 
 create table awa.job_unique_claims (
     unique_key           bytea                    not null,
@@ -37,6 +56,8 @@ create table awa.job_unique_claims (
     constraint job_unique_claims_unique_key_check CHECK (length(unique_key) = 16)
 );
 comment on table awa.job_unique_claims is 'Who holds a unique key. Written by triggers on the job tables and by the functions that enqueue.';
+comment on column awa.job_unique_claims.unique_key is 'From awa.unique_key.';
+comment on column awa.job_unique_claims.job_id is 'The job that holds the key.';
 CREATE INDEX job_unique_claims_job ON awa.job_unique_claims (job_id);
 
 create table awa.jobs_hot (
@@ -71,8 +92,34 @@ create table awa.jobs_hot (
     errors               jsonb
 ) partition by LIST (segment);
 comment on table awa.jobs_hot is 'Hot plane. Segments 0 to 7 are a ring emptied by TRUNCATE; segment -1 (parked) keeps rows that stop.';
+comment on column awa.jobs_hot.id is 'Never reused, never changed.';
 comment on column awa.jobs_hot.seq is 'Drawn afresh on every entry into the plane; the order of dispatch inside a lane.';
+comment on column awa.jobs_hot.created_at is 'When the job was enqueued.';
+comment on column awa.jobs_hot.run_at is 'When the job is or was due. A claim orders by entry, not by this.';
+comment on column awa.jobs_hot.timeout is 'How long one attempt may take; null for any time.';
+comment on column awa.jobs_hot.segment is 'Where the row lies: 0 to 7 is the ring, -1 the parked rows.';
+comment on column awa.jobs_hot.priority is '1 goes first, 4 last.';
+comment on column awa.jobs_hot.max_attempts is 'The job ends failed when this many attempts have failed.';
+comment on column awa.jobs_hot.unique_states is 'Bits of the states in which the job holds its key (awa.state_bit).';
 comment on column awa.jobs_hot.run_lease is 'Counts claims over the whole life of the job and never falls: the fencing number.';
+comment on column awa.jobs_hot.attempted_at is 'When the newest attempt began.';
+comment on column awa.jobs_hot.attempted_by is 'The worker of the newest attempt (awa.workers).';
+comment on column awa.jobs_hot.heartbeat_at is 'The last sign of life of the attempt that runs.';
+comment on column awa.jobs_hot.deadline_at is 'When the attempt that runs must have ended; null without a timeout.';
+comment on column awa.jobs_hot.finalized_at is 'When the job ended.';
+comment on column awa.jobs_hot.state is 'Where the job is in its life.';
+comment on column awa.jobs_hot.attempt is 'How many attempts have begun and count; snoozing and releasing give one back.';
+comment on column awa.jobs_hot.snoozes is 'How often a handler has put the job off.';
+comment on column awa.jobs_hot.errors_dropped is 'How many older errors are gone.';
+comment on column awa.jobs_hot.kind is 'Which handler runs the job.';
+comment on column awa.jobs_hot.queue is 'Which workers run the job: those that serve this queue.';
+comment on column awa.jobs_hot.args is 'What the handler is called with.';
+comment on column awa.jobs_hot.metadata is 'The user''s own; nothing in here steers Awa.';
+comment on column awa.jobs_hot.tags is 'The user''s own.';
+comment on column awa.jobs_hot.trace_context is 'W3C traceparent of whoever enqueued the job.';
+comment on column awa.jobs_hot.unique_key is 'From awa.unique_key; null for a job that is not unique.';
+comment on column awa.jobs_hot.progress is 'What the handler has reported; kept for the next attempt, cleared on completion.';
+comment on column awa.jobs_hot.result is 'What the handler has returned, if that is kept.';
 comment on column awa.jobs_hot.errors is 'Newest last, at most 20: {at, attempt, lease, worker, source, error}.';
 CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
 CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
@@ -81,6 +128,105 @@ create table awa.jobs_hot_0…7 partition of awa.jobs_hot (
     constraint jobs_hot_0…7_pkey PRIMARY KEY (id),
     constraint plausible CHECK ((state = ANY (ARRAY['available'::awa.job_state, 'running'::awa.job_state, 'completed'::awa.job_state])) AND priority >= 1 AND priority <= 4 AND max_attempts >= 1 AND max_attempts <= 1000 AND (unique_key IS NULL) = (unique_states IS NULL))
 ) for values in (0…7) with (autovacuum_enabled=false, fillfactor=30, toast.autovacuum_enabled=true);
+comment on table awa.jobs_hot_0…7 is 'Segment 0 of the ring: emptied by TRUNCATE, never by VACUUM.';
+CREATE INDEX jobs_hot_0…7_dispatch ON awa.jobs_hot_0…7 (queue, priority, seq);
+CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
+CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
+CREATE TRIGGER refuse_state_change AFTER UPDATE OF state ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((old.state <> new.state) AND (NOT ((old.state = 'available'::awa.job_state) AND (new.state = 'running'::awa.job_state))) AND (NOT ((old.state = 'running'::awa.job_state) AND (new.state = 'completed'::awa.job_state))))) EXECUTE FUNCTION awa.refuse_state_change(); -- enabled always
+CREATE TRIGGER unique_claim_changed AFTER UPDATE OF state, unique_key, unique_states ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((new.unique_key IS NOT NULL) OR (old.unique_key IS NOT NULL))) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_left AFTER DELETE ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((old.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_taken AFTER INSERT ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((new.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claims_truncated BEFORE TRUNCATE ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.release_unique_claims(); -- enabled always
+
+create table awa.jobs_hot_0…7 partition of awa.jobs_hot (
+    constraint jobs_hot_0…7_pkey PRIMARY KEY (id),
+    constraint plausible CHECK ((state = ANY (ARRAY['available'::awa.job_state, 'running'::awa.job_state, 'completed'::awa.job_state])) AND priority >= 1 AND priority <= 4 AND max_attempts >= 1 AND max_attempts <= 1000 AND (unique_key IS NULL) = (unique_states IS NULL))
+) for values in (0…7) with (autovacuum_enabled=false, fillfactor=30, toast.autovacuum_enabled=true);
+comment on table awa.jobs_hot_0…7 is 'Segment 1 of the ring: emptied by TRUNCATE, never by VACUUM.';
+CREATE INDEX jobs_hot_0…7_dispatch ON awa.jobs_hot_0…7 (queue, priority, seq);
+CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
+CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
+CREATE TRIGGER refuse_state_change AFTER UPDATE OF state ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((old.state <> new.state) AND (NOT ((old.state = 'available'::awa.job_state) AND (new.state = 'running'::awa.job_state))) AND (NOT ((old.state = 'running'::awa.job_state) AND (new.state = 'completed'::awa.job_state))))) EXECUTE FUNCTION awa.refuse_state_change(); -- enabled always
+CREATE TRIGGER unique_claim_changed AFTER UPDATE OF state, unique_key, unique_states ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((new.unique_key IS NOT NULL) OR (old.unique_key IS NOT NULL))) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_left AFTER DELETE ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((old.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_taken AFTER INSERT ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((new.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claims_truncated BEFORE TRUNCATE ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.release_unique_claims(); -- enabled always
+
+create table awa.jobs_hot_0…7 partition of awa.jobs_hot (
+    constraint jobs_hot_0…7_pkey PRIMARY KEY (id),
+    constraint plausible CHECK ((state = ANY (ARRAY['available'::awa.job_state, 'running'::awa.job_state, 'completed'::awa.job_state])) AND priority >= 1 AND priority <= 4 AND max_attempts >= 1 AND max_attempts <= 1000 AND (unique_key IS NULL) = (unique_states IS NULL))
+) for values in (0…7) with (autovacuum_enabled=false, fillfactor=30, toast.autovacuum_enabled=true);
+comment on table awa.jobs_hot_0…7 is 'Segment 2 of the ring: emptied by TRUNCATE, never by VACUUM.';
+CREATE INDEX jobs_hot_0…7_dispatch ON awa.jobs_hot_0…7 (queue, priority, seq);
+CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
+CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
+CREATE TRIGGER refuse_state_change AFTER UPDATE OF state ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((old.state <> new.state) AND (NOT ((old.state = 'available'::awa.job_state) AND (new.state = 'running'::awa.job_state))) AND (NOT ((old.state = 'running'::awa.job_state) AND (new.state = 'completed'::awa.job_state))))) EXECUTE FUNCTION awa.refuse_state_change(); -- enabled always
+CREATE TRIGGER unique_claim_changed AFTER UPDATE OF state, unique_key, unique_states ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((new.unique_key IS NOT NULL) OR (old.unique_key IS NOT NULL))) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_left AFTER DELETE ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((old.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_taken AFTER INSERT ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((new.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claims_truncated BEFORE TRUNCATE ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.release_unique_claims(); -- enabled always
+
+create table awa.jobs_hot_0…7 partition of awa.jobs_hot (
+    constraint jobs_hot_0…7_pkey PRIMARY KEY (id),
+    constraint plausible CHECK ((state = ANY (ARRAY['available'::awa.job_state, 'running'::awa.job_state, 'completed'::awa.job_state])) AND priority >= 1 AND priority <= 4 AND max_attempts >= 1 AND max_attempts <= 1000 AND (unique_key IS NULL) = (unique_states IS NULL))
+) for values in (0…7) with (autovacuum_enabled=false, fillfactor=30, toast.autovacuum_enabled=true);
+comment on table awa.jobs_hot_0…7 is 'Segment 3 of the ring: emptied by TRUNCATE, never by VACUUM.';
+CREATE INDEX jobs_hot_0…7_dispatch ON awa.jobs_hot_0…7 (queue, priority, seq);
+CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
+CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
+CREATE TRIGGER refuse_state_change AFTER UPDATE OF state ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((old.state <> new.state) AND (NOT ((old.state = 'available'::awa.job_state) AND (new.state = 'running'::awa.job_state))) AND (NOT ((old.state = 'running'::awa.job_state) AND (new.state = 'completed'::awa.job_state))))) EXECUTE FUNCTION awa.refuse_state_change(); -- enabled always
+CREATE TRIGGER unique_claim_changed AFTER UPDATE OF state, unique_key, unique_states ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((new.unique_key IS NOT NULL) OR (old.unique_key IS NOT NULL))) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_left AFTER DELETE ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((old.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_taken AFTER INSERT ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((new.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claims_truncated BEFORE TRUNCATE ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.release_unique_claims(); -- enabled always
+
+create table awa.jobs_hot_0…7 partition of awa.jobs_hot (
+    constraint jobs_hot_0…7_pkey PRIMARY KEY (id),
+    constraint plausible CHECK ((state = ANY (ARRAY['available'::awa.job_state, 'running'::awa.job_state, 'completed'::awa.job_state])) AND priority >= 1 AND priority <= 4 AND max_attempts >= 1 AND max_attempts <= 1000 AND (unique_key IS NULL) = (unique_states IS NULL))
+) for values in (0…7) with (autovacuum_enabled=false, fillfactor=30, toast.autovacuum_enabled=true);
+comment on table awa.jobs_hot_0…7 is 'Segment 4 of the ring: emptied by TRUNCATE, never by VACUUM.';
+CREATE INDEX jobs_hot_0…7_dispatch ON awa.jobs_hot_0…7 (queue, priority, seq);
+CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
+CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
+CREATE TRIGGER refuse_state_change AFTER UPDATE OF state ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((old.state <> new.state) AND (NOT ((old.state = 'available'::awa.job_state) AND (new.state = 'running'::awa.job_state))) AND (NOT ((old.state = 'running'::awa.job_state) AND (new.state = 'completed'::awa.job_state))))) EXECUTE FUNCTION awa.refuse_state_change(); -- enabled always
+CREATE TRIGGER unique_claim_changed AFTER UPDATE OF state, unique_key, unique_states ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((new.unique_key IS NOT NULL) OR (old.unique_key IS NOT NULL))) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_left AFTER DELETE ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((old.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_taken AFTER INSERT ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((new.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claims_truncated BEFORE TRUNCATE ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.release_unique_claims(); -- enabled always
+
+create table awa.jobs_hot_0…7 partition of awa.jobs_hot (
+    constraint jobs_hot_0…7_pkey PRIMARY KEY (id),
+    constraint plausible CHECK ((state = ANY (ARRAY['available'::awa.job_state, 'running'::awa.job_state, 'completed'::awa.job_state])) AND priority >= 1 AND priority <= 4 AND max_attempts >= 1 AND max_attempts <= 1000 AND (unique_key IS NULL) = (unique_states IS NULL))
+) for values in (0…7) with (autovacuum_enabled=false, fillfactor=30, toast.autovacuum_enabled=true);
+comment on table awa.jobs_hot_0…7 is 'Segment 5 of the ring: emptied by TRUNCATE, never by VACUUM.';
+CREATE INDEX jobs_hot_0…7_dispatch ON awa.jobs_hot_0…7 (queue, priority, seq);
+CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
+CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
+CREATE TRIGGER refuse_state_change AFTER UPDATE OF state ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((old.state <> new.state) AND (NOT ((old.state = 'available'::awa.job_state) AND (new.state = 'running'::awa.job_state))) AND (NOT ((old.state = 'running'::awa.job_state) AND (new.state = 'completed'::awa.job_state))))) EXECUTE FUNCTION awa.refuse_state_change(); -- enabled always
+CREATE TRIGGER unique_claim_changed AFTER UPDATE OF state, unique_key, unique_states ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((new.unique_key IS NOT NULL) OR (old.unique_key IS NOT NULL))) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_left AFTER DELETE ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((old.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_taken AFTER INSERT ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((new.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claims_truncated BEFORE TRUNCATE ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.release_unique_claims(); -- enabled always
+
+create table awa.jobs_hot_0…7 partition of awa.jobs_hot (
+    constraint jobs_hot_0…7_pkey PRIMARY KEY (id),
+    constraint plausible CHECK ((state = ANY (ARRAY['available'::awa.job_state, 'running'::awa.job_state, 'completed'::awa.job_state])) AND priority >= 1 AND priority <= 4 AND max_attempts >= 1 AND max_attempts <= 1000 AND (unique_key IS NULL) = (unique_states IS NULL))
+) for values in (0…7) with (autovacuum_enabled=false, fillfactor=30, toast.autovacuum_enabled=true);
+comment on table awa.jobs_hot_0…7 is 'Segment 6 of the ring: emptied by TRUNCATE, never by VACUUM.';
+CREATE INDEX jobs_hot_0…7_dispatch ON awa.jobs_hot_0…7 (queue, priority, seq);
+CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
+CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
+CREATE TRIGGER refuse_state_change AFTER UPDATE OF state ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((old.state <> new.state) AND (NOT ((old.state = 'available'::awa.job_state) AND (new.state = 'running'::awa.job_state))) AND (NOT ((old.state = 'running'::awa.job_state) AND (new.state = 'completed'::awa.job_state))))) EXECUTE FUNCTION awa.refuse_state_change(); -- enabled always
+CREATE TRIGGER unique_claim_changed AFTER UPDATE OF state, unique_key, unique_states ON awa.jobs_hot_0…7 FOR EACH ROW WHEN (((new.unique_key IS NOT NULL) OR (old.unique_key IS NOT NULL))) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_left AFTER DELETE ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((old.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claim_taken AFTER INSERT ON awa.jobs_hot_0…7 FOR EACH ROW WHEN ((new.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
+CREATE TRIGGER unique_claims_truncated BEFORE TRUNCATE ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.release_unique_claims(); -- enabled always
+
+create table awa.jobs_hot_0…7 partition of awa.jobs_hot (
+    constraint jobs_hot_0…7_pkey PRIMARY KEY (id),
+    constraint plausible CHECK ((state = ANY (ARRAY['available'::awa.job_state, 'running'::awa.job_state, 'completed'::awa.job_state])) AND priority >= 1 AND priority <= 4 AND max_attempts >= 1 AND max_attempts <= 1000 AND (unique_key IS NULL) = (unique_states IS NULL))
+) for values in (0…7) with (autovacuum_enabled=false, fillfactor=30, toast.autovacuum_enabled=true);
+comment on table awa.jobs_hot_0…7 is 'Segment 7 of the ring: emptied by TRUNCATE, never by VACUUM.';
 CREATE INDEX jobs_hot_0…7_dispatch ON awa.jobs_hot_0…7 (queue, priority, seq);
 CREATE TRIGGER assign_xid BEFORE INSERT ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.assign_xid(); -- enabled always
 CREATE TRIGGER refuse_lane_change BEFORE UPDATE OF id, seq, segment, queue, priority, kind ON awa.jobs_hot_0…7 FOR EACH STATEMENT EXECUTE FUNCTION awa.refuse_lane_change(); -- enabled always
@@ -111,6 +257,7 @@ create table awa.lane_marks (
     constraint lane_marks_pkey PRIMARY KEY (queue, priority)
 ) with (fillfactor=50);
 comment on table awa.lane_marks is 'Per lane a bound below which no row is or can become available: where a new worker starts to look.';
+comment on column awa.lane_marks.seq is 'No row numbered up to this is or can become available in the lane.';
 
 create table awa.leader (
     duty                 text                     collate "C" not null,
@@ -122,6 +269,10 @@ create table awa.leader (
     constraint leader_pkey PRIMARY KEY (duty)
 ) with (fillfactor=50);
 comment on table awa.leader is 'Who leads. A term is guarded like a run_lease: (holder, term) must match.';
+comment on column awa.leader.duty is 'What is led.';
+comment on column awa.leader.holder is 'Who leads (awa.workers).';
+comment on column awa.leader.term is 'Goes up with each election: the fencing number of leadership.';
+comment on column awa.leader.expires_at is 'Anybody may take the duty after this.';
 
 create table awa.queues (
     name                 text                     collate "C" not null,
@@ -137,6 +288,10 @@ create table awa.queues (
     constraint queues_pkey PRIMARY KEY (name)
 );
 comment on table awa.queues is 'Settings of queues. A row appears when a worker first serves the queue or an operator first sets something.';
+comment on column awa.queues.paused is 'No worker claims from a paused queue.';
+comment on column awa.queues.completed_retention is 'For this queue, instead of the one in awa.ring; null: as there.';
+comment on column awa.queues.failed_retention is 'For this queue, instead of the one in awa.ring; null: as there.';
+comment on column awa.queues.cancelled_retention is 'For this queue, instead of the one in awa.ring; null: as there.';
 
 create table awa.ring (
     singleton            boolean                  not null default true,
@@ -151,18 +306,42 @@ create table awa.ring (
     cancelled_retention  interval                 not null default '7 days'::interval,
     segment_bytes_max    bigint                   not null default '4294967296'::bigint,
     stuck_reason         text,
+    segment_age_max      interval,
+    snapshot_patience    interval                 not null default '00:05:00'::interval,
+    stuck_since          timestamp with time zone,
+    clean_generation     bigint,
+    clean_since          timestamp with time zone,
+    clean_waits_for      text[],
     constraint ring_cancelled_retention_check CHECK (cancelled_retention >= '00:00:00'::interval),
     constraint ring_check CHECK (oldest >= 0 AND (current - oldest) >= 0 AND (current - oldest) <= 7),
     constraint ring_claims_part_check CHECK (claims_part = ANY (ARRAY[0, 1])),
     constraint ring_completed_retention_check CHECK (completed_retention >= '00:00:00'::interval),
     constraint ring_failed_retention_check CHECK (failed_retention >= '00:00:00'::interval),
     constraint ring_pkey PRIMARY KEY (singleton),
+    constraint ring_segment_age_max_check CHECK (segment_age_max > '00:00:00'::interval),
     constraint ring_segment_bytes_max_check CHECK (segment_bytes_max > 0),
-    constraint ring_singleton_check CHECK (singleton)
+    constraint ring_singleton_check CHECK (singleton),
+    constraint ring_snapshot_patience_check CHECK (snapshot_patience >= '00:00:00'::interval)
 ) with (fillfactor=50);
 comment on table awa.ring is 'One row: generations oldest to current are live; generation g is kept in segment g modulo 8. Also the settings of retention.';
+comment on column awa.ring.singleton is 'Lets there be one row only.';
+comment on column awa.ring.oldest is 'The oldest live generation, the next to be emptied.';
+comment on column awa.ring.current is 'The generation that rows are inserted into.';
+comment on column awa.ring.opened_at is 'When each segment became current, by segment plus one.';
+comment on column awa.ring.closed_at is 'When each segment ceased to be current, by segment plus one; null while it is.';
 comment on column awa.ring.claims_part is 'The part of active_claims that claims write to.';
+comment on column awa.ring.claims_switched_at is 'Since when claims are listed in that part.';
+comment on column awa.ring.completed_retention is 'How long completed jobs are kept, unless their queue says otherwise.';
+comment on column awa.ring.failed_retention is 'How long failed jobs are kept, unless their queue says otherwise.';
+comment on column awa.ring.cancelled_retention is 'How long cancelled jobs are kept, unless their queue says otherwise.';
+comment on column awa.ring.segment_bytes_max is 'A segment that has grown this large is closed even if it is young.';
 comment on column awa.ring.stuck_reason is 'Why the oldest segment could not be emptied when it was last tried; null when nothing is in the way.';
+comment on column awa.ring.segment_age_max is 'A segment that has been current for so long is closed; null: a sixth of the retention of completed jobs.';
+comment on column awa.ring.snapshot_patience is 'How long emptying a segment waits for transactions that are older than the last row that left it.';
+comment on column awa.ring.stuck_since is 'Since when there has been a stuck_reason; null when nothing is in the way.';
+comment on column awa.ring.clean_generation is 'The generation that was found to hold nothing but expired rows; null for none.';
+comment on column awa.ring.clean_since is 'When that was.';
+comment on column awa.ring.clean_waits_for is 'The transactions open then, by virtual transaction id, whose snapshots may be older.';
 
 create table awa.scheduled_jobs (
     id                   bigint                   not null default nextval('awa.job_id'::regclass),
@@ -196,6 +375,33 @@ create table awa.scheduled_jobs (
     constraint scheduled_jobs_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0.05);
 comment on table awa.scheduled_jobs is 'Deferred plane: jobs that wait for their time (scheduled) or for a retry (retryable).';
+comment on column awa.scheduled_jobs.id is 'Never reused, never changed.';
+comment on column awa.scheduled_jobs.created_at is 'When the job was enqueued.';
+comment on column awa.scheduled_jobs.run_at is 'When the job is or was due. A claim orders by entry, not by this.';
+comment on column awa.scheduled_jobs.timeout is 'How long one attempt may take; null for any time.';
+comment on column awa.scheduled_jobs.priority is '1 goes first, 4 last.';
+comment on column awa.scheduled_jobs.max_attempts is 'The job ends failed when this many attempts have failed.';
+comment on column awa.scheduled_jobs.unique_states is 'Bits of the states in which the job holds its key (awa.state_bit).';
+comment on column awa.scheduled_jobs.run_lease is 'Counts claims over the whole life of the job and never falls: the fencing number.';
+comment on column awa.scheduled_jobs.attempted_at is 'When the newest attempt began.';
+comment on column awa.scheduled_jobs.attempted_by is 'The worker of the newest attempt (awa.workers).';
+comment on column awa.scheduled_jobs.heartbeat_at is 'The last sign of life of the attempt that runs.';
+comment on column awa.scheduled_jobs.deadline_at is 'When the attempt that runs must have ended; null without a timeout.';
+comment on column awa.scheduled_jobs.finalized_at is 'When the job ended.';
+comment on column awa.scheduled_jobs.state is 'Where the job is in its life.';
+comment on column awa.scheduled_jobs.attempt is 'How many attempts have begun and count; snoozing and releasing give one back.';
+comment on column awa.scheduled_jobs.snoozes is 'How often a handler has put the job off.';
+comment on column awa.scheduled_jobs.errors_dropped is 'How many older errors are gone.';
+comment on column awa.scheduled_jobs.kind is 'Which handler runs the job.';
+comment on column awa.scheduled_jobs.queue is 'Which workers run the job: those that serve this queue.';
+comment on column awa.scheduled_jobs.args is 'What the handler is called with.';
+comment on column awa.scheduled_jobs.metadata is 'The user''s own; nothing in here steers Awa.';
+comment on column awa.scheduled_jobs.tags is 'The user''s own.';
+comment on column awa.scheduled_jobs.trace_context is 'W3C traceparent of whoever enqueued the job.';
+comment on column awa.scheduled_jobs.unique_key is 'From awa.unique_key; null for a job that is not unique.';
+comment on column awa.scheduled_jobs.progress is 'What the handler has reported; kept for the next attempt, cleared on completion.';
+comment on column awa.scheduled_jobs.result is 'What the handler has returned, if that is kept.';
+comment on column awa.scheduled_jobs.errors is 'Newest last, at most 20: {at, attempt, lease, worker, source, error}.';
 CREATE INDEX scheduled_jobs_due ON awa.scheduled_jobs (run_at, id);
 CREATE TRIGGER unique_claim_changed AFTER UPDATE OF state, unique_key, unique_states ON awa.scheduled_jobs FOR EACH ROW WHEN (((new.unique_key IS NOT NULL) OR (old.unique_key IS NOT NULL))) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
 CREATE TRIGGER unique_claim_left AFTER DELETE ON awa.scheduled_jobs FOR EACH ROW WHEN ((old.unique_key IS NOT NULL)) EXECUTE FUNCTION awa.keep_unique_claim(); -- enabled always
@@ -212,6 +418,8 @@ create table awa.schema_migrations (
     constraint schema_migrations_version_check CHECK (version >= 0)
 );
 comment on table awa.schema_migrations is 'What was applied, by which release. Version 0 is the set of functions.';
+comment on column awa.schema_migrations.checksum is 'SHA-256 of the text that was run.';
+comment on column awa.schema_migrations.release is 'Which release ran it.';
 
 create table awa.workers (
     id                   uuid                     not null,
@@ -226,6 +434,12 @@ create table awa.workers (
     constraint workers_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 comment on table awa.workers is 'One row a live process. Ownership goes by id, which is fresh for each process, never by name or host.';
+comment on column awa.workers.name is 'For people; need not be unique.';
+comment on column awa.workers.pid is 'Of the process, on its host.';
+comment on column awa.workers.version is 'Of Awa in that process.';
+comment on column awa.workers.queues is 'What it serves.';
+comment on column awa.workers.kinds is 'What it has handlers for.';
+comment on column awa.workers.last_seen_at is 'Silence for long means that the process is gone.';
 
 create unlogged table awa.incarnation (
     singleton            boolean                  not null default true,
@@ -234,8 +448,15 @@ create unlogged table awa.incarnation (
     constraint incarnation_singleton_check CHECK (singleton)
 );
 comment on table awa.incarnation is 'One row that a crash or failover removes (PostgreSQL documentation, CREATE TABLE, UNLOGGED): tells it from a reconnect.';
+comment on column awa.incarnation.singleton is 'Lets there be one row only.';
 
 -- Views
+
+create view awa.granted_access (
+    role,                -- name
+    bundle,              -- name
+) as …;
+comment on view awa.granted_access is 'Which role has which bundle. Change it by awa.grant_access and awa.revoke_access.';
 
 create view awa.jobs (
     id,                  -- bigint
@@ -266,123 +487,273 @@ create view awa.jobs (
     errors_dropped,      -- integer
     trace_context,       -- text
 ) as …;
-comment on view awa.jobs is 'Every job, whatever its plane. For reading.';
+comment on view awa.jobs is 'Every job, whatever its plane. Can be written like a table: triggers enqueue, change and delete, one writer at a time.';
 
 -- Functions
 
-create function awa.acquire_leadership(p_duty text, p_holder uuid, p_seconds double precision) returns bigint;
+create function awa.access_rules() returns TABLE(object text, privilege text, bundles text[]) immutable;
+
+create function awa.acquire_leadership(p_duty text, p_holder uuid, p_seconds double precision) returns bigint security definer;
 
 create function awa.append_error(p_errors jsonb, p_dropped integer, p_entry jsonb, OUT errors jsonb, OUT dropped integer) returns record immutable;
 
+create function awa.apply_access() returns void;
+
 create function awa.assign_xid() returns trigger;
 
-create function awa.audit(p_segment smallint, p_after bigint, p_rows integer, p_attempt_silence double precision, OUT looked bigint, OUT next_segment smallint, OUT next_after bigint, OUT passed_by bigint[], OUT unlisted bigint[], OUT doubled bigint[]) returns record;
+create function awa.audit(p_segment smallint, p_after bigint, p_rows integer, p_attempt_silence double precision, OUT looked bigint, OUT next_segment smallint, OUT next_after bigint, OUT passed_by bigint[], OUT unlisted bigint[], OUT doubled bigint[]) returns record security definer;
+
+create function awa.await_snapshots(p_oldest bigint) returns integer;
 
 create function awa.backoff(p_attempt integer) returns interval;
 
 create function awa.batch_unique_keys(p_ids bigint[], p_dues timestamp with time zone[], p_kinds text[], p_queues text[], p_args jsonb[], p_unique_states smallint[], p_unique_by_queue boolean[], p_unique_by_args boolean[], p_unique_fields jsonb[], p_unique_periods double precision[]) returns TABLE(unique_keys bytea[], slots integer[], wanted_keys bytea[], wanted_ids bigint[]) stable;
 
-create function awa.beat(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_progress jsonb[]) returns SETOF bigint;
+create function awa.beat(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_progress jsonb[]) returns SETOF bigint security definer;
 
-create function awa.beat_worker(p_id uuid) returns boolean;
+create function awa.beat_worker(p_id uuid) returns boolean security definer;
+
+create function awa.cancel(INOUT job_id bigint, reason text DEFAULT NULL::text, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
+
+create function awa.cancel_many(job_ids bigint[], reason text DEFAULT NULL::text) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint) security definer;
+
+create function awa.cancel_unique(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, unique_by jsonb DEFAULT '{}'::jsonb, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, reason text DEFAULT NULL::text, OUT job_id bigint, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
 create function awa.canonical_json(p_value jsonb) returns text immutable;
 
-create function awa.claim(p_worker uuid, p_kinds text[], p_queues text[], p_wants integer[], p_afters bigint[], p_skips smallint[], p_found_queues integer[], p_found_priorities smallint[], p_found_segments smallint[], p_found_seqs bigint[]) returns TABLE(id bigint, run_lease bigint, segment smallint, tuple text, seq bigint, priority smallint, queue text, kind text, attempt smallint, max_attempts smallint, snoozes integer, args text, metadata jsonb, tags text[], trace_context text, progress jsonb, created_at timestamp with time zone, run_at timestamp with time zone, attempted_at timestamp with time zone, deadline_at timestamp with time zone, timeout_seconds double precision);
+create function awa.change_job(p_job awa.jobs_hot, p_wanted awa.jobs_hot, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record;
+
+create function awa.change_state(p_job awa.jobs_hot, p_state awa.job_state, OUT outcome text, OUT holder bigint) returns record;
+
+create function awa.changed_by(p_action text, p_job awa.jobs_hot, p_reason text) returns awa.jobs_hot stable;
+
+create function awa.check_access(p_role name, p_bundle text) returns boolean;
+
+create function awa.check_edit(p_job awa.jobs_hot, p_wanted awa.jobs_hot) returns void stable;
+
+create function awa.check_job(p_kind text, p_args jsonb, p_queue text, p_priority numeric, p_run_at timestamp with time zone, p_run_in numeric, p_max_attempts numeric, p_timeout numeric, p_tags text[], p_metadata jsonb, p_trace_context text, p_place text DEFAULT ''::text) returns void stable;
+
+create function awa.check_name(p_what text, p_name text) returns void immutable;
+
+create function awa.check_policy(p_on_conflict text, p_run_at timestamp with time zone, p_run_in numeric, p_place text DEFAULT ''::text) returns void immutable;
+
+create function awa.check_run_at(p_run_at timestamp with time zone, p_place text) returns void immutable;
+
+create function awa.check_span(p_field text, p_value interval, p_least interval, p_most interval, p_allowed text) returns void immutable;
+
+create function awa.check_unique_states(p_bits integer, p_field text) returns void immutable;
+
+create function awa.check_wish(p_id bigint, p_state awa.job_state, p_more boolean) returns void immutable;
+
+create function awa.claim(p_worker uuid, p_kinds text[], p_queues text[], p_wants integer[], p_afters bigint[], p_skips smallint[], p_found_queues integer[], p_found_priorities smallint[], p_found_segments smallint[], p_found_seqs bigint[]) returns TABLE(id bigint, run_lease bigint, segment smallint, tuple text, seq bigint, priority smallint, queue text, kind text, attempt smallint, max_attempts smallint, snoozes integer, args text, metadata jsonb, tags text[], trace_context text, progress jsonb, created_at timestamp with time zone, run_at timestamp with time zone, attempted_at timestamp with time zone, deadline_at timestamp with time zone, timeout_seconds double precision) security definer;
+
+create function awa.claim_of(p_key bytea, p_states smallint, p_from awa.job_state, p_to awa.job_state) returns text immutable;
 
 create function awa.claim_steps(p_oldest bigint, p_current bigint, p_skips smallint[], p_queue integer, p_found_queues integer[], p_found_priorities smallint[], p_found_segments smallint[]) returns TABLE(priorities smallint[], place integer) immutable;
 
-create function awa.complete(p_segment smallint, p_tuples text[], p_ids bigint[], p_leases bigint[], p_results jsonb[]) returns SETOF bigint;
+create function awa.complete(p_segment smallint, p_tuples text[], p_ids bigint[], p_leases bigint[], p_results jsonb[]) returns SETOF bigint security definer;
+
+create function awa.complete_alone(p_segment smallint, p_id bigint, p_lease bigint, p_result jsonb) returns boolean security definer;
 
 create function awa.complete_elsewhere(p_ids bigint[], p_leases bigint[], p_results jsonb[]) returns SETOF bigint;
+
+create function awa.configure_ring(completed_retention interval DEFAULT NULL::interval, failed_retention interval DEFAULT NULL::interval, cancelled_retention interval DEFAULT NULL::interval, segment_bytes_max bigint DEFAULT NULL::bigint, segment_age_max interval DEFAULT NULL::interval, snapshot_patience interval DEFAULT NULL::interval) returns void security definer;
+
+create function awa.contract_version() returns integer immutable security definer;
 
 create function awa.copy_claim(p_batch awa.active_claims) returns integer;
 
 create function awa.current_segment() returns smallint stable;
 
-create function awa.empty_claims(p_newer_max integer, OUT outcome text, OUT looked bigint, OUT copied bigint) returns record;
+create function awa.delete_job(INOUT job_id bigint, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
-create function awa.enqueue_batch(p_kinds text[], p_queues text[], p_priorities smallint[], p_args jsonb[], p_run_ats timestamp with time zone[], p_delays double precision[], p_max_attempts smallint[], p_timeouts double precision[], p_tags jsonb[], p_metadata jsonb[], p_trace_contexts text[], p_unique_states smallint[], p_unique_by_queue boolean[], p_unique_by_args boolean[], p_unique_fields jsonb[], p_unique_periods double precision[]) returns SETOF bigint;
+create function awa.delete_jobs(job_ids bigint[]) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint) security definer;
 
-create function awa.enqueue_one(p_kind text, p_queue text, p_priority smallint, p_args jsonb, p_run_at timestamp with time zone, p_max_attempts smallint, p_timeout interval, p_tags text[], p_metadata jsonb, p_trace_context text, p_unique_key bytea, p_unique_states smallint) returns bigint;
+create function awa.edit(INOUT job_id bigint, changes jsonb, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
+
+create function awa.empty_claims(p_newer_max integer, OUT outcome text, OUT looked bigint, OUT copied bigint) returns record security definer;
+
+create function awa.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 2, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, run_in interval DEFAULT NULL::interval, max_attempts integer DEFAULT 25, timeout interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[], metadata jsonb DEFAULT NULL::jsonb, unique_by jsonb DEFAULT NULL::jsonb, on_conflict text DEFAULT 'skip'::text, trace_context text DEFAULT NULL::text, OUT job_id bigint, OUT outcome text) returns record security definer;
+
+create function awa.enqueue_batch(p_kinds text[], p_queues text[], p_priorities smallint[], p_args jsonb[], p_run_ats timestamp with time zone[], p_delays double precision[], p_max_attempts smallint[], p_timeouts double precision[], p_tags jsonb[], p_metadata jsonb[], p_trace_contexts text[], p_unique_states smallint[], p_unique_by_queue boolean[], p_unique_by_args boolean[], p_unique_fields jsonb[], p_unique_periods double precision[], p_on_conflicts text[]) returns TABLE(job_id bigint, outcome text) security definer;
+
+create function awa.enqueue_many(jobs jsonb) returns TABLE(job_id bigint, outcome text) security definer;
+
+create function awa.enqueue_one(p_kind text, p_queue text, p_priority smallint, p_args jsonb, p_run_at timestamp with time zone, p_max_attempts smallint, p_timeout interval, p_tags text[], p_metadata jsonb, p_trace_context text, p_unique_key bytea, p_unique_states smallint) returns bigint security definer;
+
+create function awa.error_text(p_text text) returns text immutable;
+
+create function awa.excerpt(p_text text) returns text immutable;
 
 create function awa.find_kept(p_segment smallint, p_ended_by timestamp with time zone, p_longer text[], p_limit integer, OUT live tid[], OUT fresh tid[], OUT long tid[]) returns record;
 
-create function awa.forget_workers(p_seconds double precision, p_limit integer) returns integer;
+create function awa.find_unique(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, unique_by jsonb DEFAULT '{}'::jsonb, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone) returns bigint security definer;
+
+create function awa.forget_workers(p_seconds double precision, p_limit integer) returns integer security definer;
+
+create function awa.grant_access(p_role name, p_bundle text) returns boolean;
 
 create function awa.hand_back(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_errors text[], p_end awa.job_state, p_duplicate boolean) returns TABLE(id bigint, state awa.job_state);
 
 create function awa.hand_back_each(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_keys bytea[], p_alone boolean[], p_errors text[]) returns TABLE(id bigint, state awa.job_state);
 
-create function awa.horizon(p_known bigint, OUT open bigint[], OUT s bigint, OUT x bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint) returns record;
+create function awa.horizon(p_known bigint, OUT open bigint[], OUT s bigint, OUT x bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint) returns record security definer;
 
-create function awa.idle_writers(p_xids bigint[]) returns SETOF bigint;
+create function awa.idle_writers(p_xids bigint[]) returns SETOF bigint security definer;
+
+create function awa.insert_job(p_job awa.jobs) returns bigint;
 
 create function awa.is_passing(p_sqlstate text) returns boolean immutable;
 
 create function awa.job_columns(VARIADIC changed text[]) returns text stable;
 
+create function awa.job_status(INOUT job_id bigint, OUT kind text, OUT queue text, OUT state awa.job_state, OUT priority smallint, OUT attempt smallint, OUT max_attempts smallint, OUT run_at timestamp with time zone, OUT created_at timestamp with time zone, OUT attempted_at timestamp with time zone, OUT finalized_at timestamp with time zone, OUT progress jsonb, OUT result jsonb, OUT error text, OUT paused boolean) returns SETOF record stable security definer;
+
+create function awa.join_error(p_error text, p_then text) returns text immutable;
+
+create function awa.json_fault(p_root text, p_value jsonb, p_bytes_max integer) returns text immutable;
+
+create function awa.json_kind(p_value jsonb) returns text immutable;
+
+create function awa.judge(p_action text, p_state awa.job_state) returns text immutable;
+
 create function awa.keep_unique_claim() returns trigger;
 
+create function awa.list_workers() returns TABLE(id uuid, name text, host text, pid integer, version text, queues text[], kinds text[], started_at timestamp with time zone, last_seen_at timestamp with time zone, silent_for double precision) stable security definer;
+
+create function awa.load_marks(p_queues text[]) returns TABLE(queue text, priority smallint, seq bigint) stable security definer;
+
 create function awa.locate(p_ids bigint[], p_leases bigint[]) returns TABLE(id bigint, run_lease bigint, segment smallint) stable;
+
+create function awa.lock_conflicts(p_keys bytea[], p_ids bigint[], p_replaces boolean[], OUT holders bigint[], OUT jobs awa.jobs_hot[]) returns record;
+
+create function awa.lock_free_jobs(p_ids bigint[]) returns SETOF awa.jobs_hot;
+
+create function awa.lock_jobs(p_ids bigint[]) returns SETOF awa.jobs_hot;
 
 create function awa.lock_overdue(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_dead boolean, p_silent_since timestamp with time zone, p_deadline_before timestamp with time zone) returns TABLE(segment smallint, id bigint, run_lease bigint, unique_key bytea, takes_key boolean, reason text, error text);
 
 create function awa.lock_unique_claims(p_keys bytea[]) returns void;
 
-create function awa.look(p_queues text[], p_priorities smallint[], p_los bigint[], p_his bigint[], p_optimistic bigint[], p_kinds text[], p_rows_max integer) returns TABLE(lane integer, reached bigint, looked integer, found_seqs bigint[], found_segments smallint[], beyond_segments smallint[], other bigint);
+create function awa.look(p_queues text[], p_priorities smallint[], p_los bigint[], p_his bigint[], p_optimistic bigint[], p_kinds text[], p_rows_max integer) returns TABLE(lane integer, reached bigint, looked integer, found_seqs bigint[], found_segments smallint[], beyond_segments smallint[], other bigint) security definer;
 
-create function awa.look_at_ring(OUT oldest bigint, OUT current bigint, OUT rotate boolean, OUT rotate_in double precision, OUT recycle_in double precision) returns record stable;
+create function awa.look_at_ring(OUT oldest bigint, OUT current bigint, OUT rotate boolean, OUT rotate_in double precision, OUT recycle_in double precision) returns record stable security definer;
 
 create function awa.move_each(p_segment smallint, p_tuples tid[]) returns bigint;
 
 create function awa.move_rows(p_segment smallint, p_tuples tid[]) returns bigint;
 
-create function awa.persist_marks(p_queues text[], p_priorities smallint[], p_seqs bigint[]) returns void;
+create function awa.must_take_key(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[]) returns bigint[];
 
-create function awa.promote(p_after_run_at timestamp with time zone, p_after_id bigint, p_batch integer, OUT promoted integer, OUT refused integer, OUT left_alone integer, OUT last_run_at timestamp with time zone, OUT last_id bigint, OUT next_due_in double precision) returns record;
+create function awa.name_fault(p_what text, p_name text) returns text immutable;
+
+create function awa.open_transactions() returns text[];
+
+create function awa.operate(p_action text, p_ids bigint[], p_reason text) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint);
+
+create function awa.operated(p_asked bigint[], p_ids bigint[], p_outcomes text[], p_states awa.job_state[], p_holders bigint[]) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint);
+
+create function awa.pause_queue(queue text) returns boolean security definer;
+
+create function awa.persist_marks(p_queues text[], p_priorities smallint[], p_seqs bigint[]) returns void security definer;
+
+create function awa.place_job(p_old awa.jobs_hot, p_new awa.jobs_hot) returns void;
+
+create function awa.promote(p_after_run_at timestamp with time zone, p_after_id bigint, p_batch integer, OUT promoted integer, OUT refused integer, OUT left_alone integer, OUT last_run_at timestamp with time zone, OUT last_id bigint, OUT next_due_in double precision) returns record security definer;
 
 create function awa.promote_rows(p_tuples tid[], OUT promoted integer, OUT queues text[]) returns record;
 
-create function awa.prune_parked(p_state awa.job_state, p_after_finalized timestamp with time zone, p_after_id bigint, p_limit integer, OUT pruned integer, OUT last_finalized timestamp with time zone, OUT last_id bigint) returns record;
+create function awa.prune_parked(p_state awa.job_state, p_after_finalized timestamp with time zone, p_after_id bigint, p_limit integer, OUT pruned integer, OUT last_finalized timestamp with time zone, OUT last_id bigint) returns record security definer;
 
-create function awa.pulse(p_worker uuid, p_beat boolean, OUT s bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint, OUT registered boolean) returns record;
+create function awa.pulse(p_worker uuid, p_beat boolean, OUT s bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint, OUT registered boolean) returns record security definer;
 
-create function awa.recycle(p_oldest bigint, p_settled bigint, p_move_max integer, OUT outcome text, OUT moved bigint, OUT reason text) returns record;
+create function awa.read_changes(p_changes jsonb, OUT queue text, OUT priority smallint, OUT due timestamp with time zone, OUT args jsonb, OUT max_attempts smallint, OUT timeout interval, OUT tags text[], OUT metadata jsonb) returns record stable;
+
+create function awa.read_job(p_job jsonb, p_place text, OUT kind text, OUT queue text, OUT priority smallint, OUT args jsonb, OUT run_at timestamp with time zone, OUT run_in double precision, OUT max_attempts smallint, OUT timeout double precision, OUT tags jsonb, OUT metadata jsonb, OUT trace_context text, OUT on_conflict text, OUT unique_states smallint, OUT by_queue boolean, OUT by_args boolean, OUT fields jsonb, OUT period double precision) returns record stable;
+
+create function awa.read_seconds(p_value jsonb, p_field text) returns numeric stable;
+
+create function awa.read_time(p_text text, p_field text) returns timestamp with time zone stable;
+
+create function awa.read_unique_by(p_unique_by jsonb, p_args jsonb, p_place text DEFAULT ''::text, OUT states smallint, OUT by_queue boolean, OUT by_args boolean, OUT fields text[], OUT period double precision) returns record stable;
+
+create function awa.read_unique_states(p_states jsonb, p_field text) returns smallint stable;
+
+create function awa.recycle(p_oldest bigint, p_settled bigint, p_move_max integer, OUT outcome text, OUT moved bigint, OUT reason text) returns record security definer;
+
+create function awa.refuse(p_field text, p_value text, p_allowed text) returns void immutable;
 
 create function awa.refuse_deferred(p_tuple tid, p_state awa.job_state, p_reason text) returns boolean;
+
+create function awa.refuse_duplicate(p_holder bigint) returns void stable;
 
 create function awa.refuse_lane_change() returns trigger;
 
 create function awa.refuse_state_change() returns trigger;
 
-create function awa.register_worker(p_id uuid, p_name text, p_host text, p_pid integer, p_version text, p_queues text[], p_kinds text[]) returns void;
+create function awa.refuse_with(p_message text) returns void immutable;
+
+create function awa.register_worker(p_id uuid, p_name text, p_host text, p_pid integer, p_version text, p_queues text[], p_kinds text[]) returns void security definer;
 
 create function awa.release_unique_claims() returns trigger;
 
-create function awa.renew_leadership(p_duty text, p_holder uuid, p_term bigint, p_seconds double precision) returns boolean;
+create function awa.remove_job(p_job awa.jobs_hot) returns void;
 
-create function awa.rescue(p_after bigint, p_limit integer, p_worker_silence double precision, p_attempt_silence double precision, p_deadline_grace double precision, p_budget double precision, OUT ids bigint[], OUT leases bigint[], OUT reasons text[], OUT states awa.job_state[], OUT next_after bigint) returns record;
+create function awa.renew_leadership(p_duty text, p_holder uuid, p_term bigint, p_seconds double precision) returns boolean security definer;
+
+create function awa.rescue(p_after bigint, p_limit integer, p_worker_silence double precision, p_attempt_silence double precision, p_deadline_grace double precision, p_budget double precision, OUT ids bigint[], OUT leases bigint[], OUT reasons text[], OUT states awa.job_state[], OUT next_after bigint) returns record security definer;
 
 create function awa.rescue_unlisted(p_segment smallint, p_ids bigint[], p_leases bigint[], p_silent_since timestamp with time zone) returns bigint[];
 
-create function awa.reset_marks() returns bigint;
+create function awa.reset_marks() returns bigint security definer;
 
-create function awa.resign_leadership(p_duty text, p_holder uuid, p_term bigint) returns boolean;
+create function awa.resign_leadership(p_duty text, p_holder uuid, p_term bigint) returns boolean security definer;
 
-create function awa.rotate(p_current bigint) returns boolean;
+create function awa.resolve_conflicts(p_keys bytea[], p_key_ids bigint[], p_ids bigint[], p_slots integer[], p_states smallint[], p_policies text[], INOUT dues timestamp with time zone[], INOUT args jsonb[], OUT holders bigint[], OUT outcomes text[]) returns record;
 
-create function awa.settle(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_progress jsonb[]) returns TABLE(id bigint, state awa.job_state);
+create function awa.resume_queue(queue text) returns boolean security definer;
+
+create function awa.retry(INOUT job_id bigint, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
+
+create function awa.retry_many(job_ids bigint[]) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint) security definer;
+
+create function awa.revoke_access(p_role name, p_bundle text) returns boolean;
+
+create function awa.ring_status(OUT oldest bigint, OUT current bigint, OUT bytes bigint[], OUT ages interval[], OUT parked_bytes bigint, OUT claims_bytes bigint, OUT rotate_in interval, OUT recycle_in interval, OUT reason text, OUT stuck_for interval, OUT settings jsonb) returns record stable security definer;
+
+create function awa.rotate(p_current bigint) returns boolean security definer;
+
+create function awa.run_now(INOUT job_id bigint, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
+
+create function awa.run_now_many(job_ids bigint[]) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint) security definer;
+
+create function awa.seconds(p_seconds numeric) returns text immutable;
+
+create function awa.secure_key(p_job awa.jobs_hot, p_state awa.job_state) returns bigint;
+
+create function awa.secure_keys(p_ids bigint[], p_keys bytea[], p_claims text[]) returns bigint[];
+
+create function awa.set_access(p_role name, p_bundles text[]) returns void;
+
+create function awa.set_retention(queue text, completed interval DEFAULT NULL::interval, failed interval DEFAULT NULL::interval, cancelled interval DEFAULT NULL::interval) returns void security definer;
+
+create function awa.settle_alone(p_segment smallint, p_id bigint, p_lease bigint, p_outcome text, p_delay double precision, p_error text, p_progress jsonb) returns awa.job_state security definer;
+
+create function awa.settle_batch(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_progress jsonb[]) returns TABLE(id bigint, state awa.job_state, must_take_key boolean) security definer;
+
+create function awa.settle_rows(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_progress jsonb[], p_conflict text) returns TABLE(id bigint, state awa.job_state);
 
 create function awa.settled_before(p_ids bigint[], p_leases bigint[], p_outcomes text[], p_settled bigint[]) returns TABLE(id bigint, state awa.job_state) stable;
 
 create function awa.state_bit(state awa.job_state) returns smallint immutable;
 
-create function awa.still_available(p_places integer[], p_queues text[], p_priorities smallint[], p_segments smallint[], p_seqs bigint[]) returns SETOF integer;
+create function awa.state_of(p_id bigint) returns awa.job_state stable;
+
+create function awa.still_available(p_places integer[], p_queues text[], p_priorities smallint[], p_segments smallint[], p_seqs bigint[]) returns SETOF integer security definer;
 
 create function awa.still_running(p_segment smallint, p_ids bigint[], p_leases bigint[]) returns TABLE(segment smallint, id bigint, run_lease bigint);
 
-create function awa.switch_claims(p_bytes bigint, p_seconds double precision) returns boolean;
+create function awa.switch_claims(p_bytes bigint, p_seconds double precision) returns boolean security definer;
 
 create function awa.take(p_segments smallint[], p_ids bigint[], p_leases bigint[]) returns SETOF awa.jobs_hot;
 
@@ -394,8 +765,16 @@ create function awa.unexpired_after(p_segment smallint, p_settled bigint, p_ende
 
 create function awa.unfinished_claims(p_part smallint, OUT seen bigint[], OUT suspects bigint[]) returns record;
 
-create function awa.unique_key(p_kind text, p_queue text, p_args jsonb, p_fields text[], p_period double precision, p_at timestamp with time zone) returns bytea stable;
+create function awa.unique_key(p_kind text, p_queue text, p_args jsonb, p_fields text[], p_period double precision, p_at timestamp with time zone) returns bytea stable security definer;
 
-create function awa.unregister_worker(p_id uuid) returns boolean;
+create function awa.unregister_worker(p_id uuid) returns boolean security definer;
+
+create function awa.view_delete() returns trigger security definer;
+
+create function awa.view_insert() returns trigger security definer;
+
+create function awa.view_policy() returns text stable;
+
+create function awa.view_update() returns trigger security definer;
 
 create function awa.wake(p_queue text) returns void;

@@ -221,7 +221,7 @@ async fn keep_ring(pool: PgPool, stop: CancellationToken) -> Result {
             match ring::recycle(&pool, needs.oldest, mark.seq(), STRAGGLERS_MAX).await? {
                 Recycled::Done | Recycled::Moved(_) | Recycled::Raced => {}
                 Recycled::Locked | Recycled::Snapshots { .. } | Recycled::Waiting { .. } => {
-                    time::sleep(RING_INTERVAL * 4).await
+                    time::sleep(RING_INTERVAL * 4).await;
                 }
             }
         }

@@ -66,11 +66,11 @@ impl Path {
             // A table has no column for these: the view takes a key that is computed, and a time.
             Self::View if ["unique_by", "on_conflict", "run_in"].iter().any(|key| job.get(key).is_some()) => None,
             Self::View => Some(sql(pool, VIEW, job, "").await),
-            Self::RustOne | Self::RustMany | Self::RustCopy => self.from_rust(pool, job).await,
+            Self::RustOne | Self::RustMany | Self::RustCopy => self.by_rust(pool, job).await,
         }
     }
 
-    async fn from_rust(self, pool: &PgPool, job: &Value) -> Option<Answer> {
+    async fn by_rust(self, pool: &PgPool, job: &Value) -> Option<Answer> {
         let job = match rust::prepared(job)? {
             Ok(job) => [job],
             Err(refusal) => return Some(Err(refusal.to_string())),

@@ -58,7 +58,11 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         empty.drop().await?;
         println!("  pair {pair}: full");
         plan.due_per_second = options.due;
-        fulls.push(flow::run_in(&plan, bench, &full).await?);
+        let report = flow::run_in(&plan, bench, &full).await?;
+        if bench.statements.is_some() {
+            print!("{report}");
+        }
+        fulls.push(report);
     }
     full.drop().await?;
     let throughput = ratios(&empties, &fulls, |report| Some(report.jobs_per_s));
