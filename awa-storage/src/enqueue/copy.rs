@@ -32,7 +32,7 @@ const END_SESSION: &str = "rollback; select pg_catalog.pg_terminate_backend(pg_c
 /// Enqueues many jobs by COPY. Answers one [`Inserted`] a job, in the order given.
 ///
 /// All or none, as [`enqueue_many`], with the same checks, defaults and wake-ups. Dropping the future ends the session of the
-/// connection, and with it an open transaction; see the [module](self).
+/// connection, and with it an open transaction: in the middle of a COPY there is no other way back.
 ///
 /// # Errors
 /// As [`enqueue_many`]. A transaction of the caller goes on as if nothing had been tried.

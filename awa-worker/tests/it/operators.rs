@@ -61,6 +61,45 @@ async fn a_job_that_is_cancelled_and_retried_while_its_handler_runs_belongs_to_t
     assert_eq!(rig.row(id.get()).await.state, "completed");
 }
 
+// STATE-06: with every slot taken, with and without LISTEN, called off by another process. STATE-09: while the worker drains.
+#[tokio::test]
+async fn a_busy_and_a_draining_worker_hear_that_their_job_is_cancelled_with_and_without_listen() {
+    for (listens, drains) in [(true, false), (false, false), (true, true), (false, true)] {
+        let rig = Rig::new().await;
+        let (tell, mut told) = events();
+        // Runs until it is told to stop.
+        let handler = move |_: Probe, context: JobContext| {
+            tell.send(context.clone()).unwrap();
+            async move {
+                context.cancelled().await;
+                Ok::<Value, JobError>(json!("late"))
+            }
+        };
+        let mut builder = rig.client().queue("default", QueueConfig::new().max_workers(1)).register(handler);
+        if !listens {
+            builder = builder.without_listen();
+        }
+        let running = builder.build().unwrap().start().await.unwrap();
+        let id = JobId::<Probe>::new(rig.enqueue(probe("runs")).await);
+        let attempt = soon("start", told.recv()).await.unwrap();
+        let elsewhere = rig.client().build().unwrap();
+        let cancel = async {
+            assert_eq!(elsewhere.cancel(id, None).await.unwrap(), Operated::Applied);
+            soon("word of it", attempt.cancelled()).await;
+        };
+        if drains {
+            let ((), report) = tokio::join!(cancel, drain(&running));
+            assert_eq!((report.returned, report.left_to_rescue), (0, 0), "listens: {listens}");
+        } else {
+            let waits = rig.enqueue(probe("waits for the slot")).await;
+            cancel.await;
+            rig.state(waits, "running").await;
+            drop(running);
+        }
+        assert_eq!(rig.row(id.get()).await.state, "cancelled", "listens: {listens}, drains: {drains}");
+    }
+}
+
 // STATE-05
 #[tokio::test]
 async fn a_running_job_that_is_deleted_costs_nobody_else_anything() {

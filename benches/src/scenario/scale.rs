@@ -2,6 +2,10 @@
 //! empty database and in a full one, in turn, so that both meet the same machine. In the full one deferred jobs become due
 //! all the while, which the empty one does not have.
 
+use std::time::Duration;
+
+use awa_storage::ring::{empty_claims, switch_claims};
+
 use super::flow::{self, Plan};
 use crate::{Bench, Result, consumer::Kind, database::Scratch, numbers::median, producer::Offer, report::Report, seed};
 
@@ -58,6 +62,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         empty.drop().await?;
         println!("  pair {pair}: full");
         plan.due_per_second = options.due;
+        forget_batches(&full).await?;
         let report = flow::run_in(&plan, bench, &full).await?;
         if bench.statements.is_some() {
             print!("{report}");
@@ -93,6 +98,18 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
 async fn keep_long(scratch: &Scratch) -> Result {
     let pool = scratch.pool(1);
     sqlx::raw_sql("update awa.ring set completed_retention = '24 hours'").execute(&pool).await?;
+    pool.close().await;
+    Ok(())
+}
+
+/// Empties both parts of `awa.active_claims`. They list what the worker of the run before has done, all of it completed: rescue
+/// would look at it again and again, as after each restart of a worker, which is not what is compared here.
+async fn forget_batches(scratch: &Scratch) -> Result {
+    let pool = scratch.pool(1);
+    for _ in 0..2 {
+        empty_claims(&pool, u32::MAX).await?;
+        switch_claims(&pool, 0, Duration::ZERO).await?;
+    }
     pool.close().await;
     Ok(())
 }
