@@ -707,6 +707,8 @@ create function awa.rescue_unlisted(p_segment smallint, p_ids bigint[], p_leases
 
 create function awa.reset_marks() returns bigint security definer;
 
+create function awa.reset_retention(queue text) returns boolean security definer;
+
 create function awa.resign_leadership(p_duty text, p_holder uuid, p_term bigint) returns boolean security definer;
 
 create function awa.resolve_conflicts(p_keys bytea[], p_key_ids bigint[], p_ids bigint[], p_slots integer[], p_states smallint[], p_policies text[], INOUT dues timestamp with time zone[], INOUT args jsonb[], OUT holders bigint[], OUT outcomes text[]) returns record;

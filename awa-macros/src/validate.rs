@@ -10,7 +10,7 @@ use crate::{duration, error::Errors};
 pub(crate) const NAME_BYTES_MAX: usize = 128;
 pub(crate) const PRIORITIES: RangeInclusive<i16> = 1..=4;
 pub(crate) const MAX_ATTEMPTS: RangeInclusive<i16> = 1..=1000;
-pub(crate) const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// The name of a queue, kind or field; `None`, and a note, if it cannot be one.
 pub(crate) fn name(what: &str, literal: &LitStr, errors: &mut Errors) -> Option<String> {
@@ -45,7 +45,7 @@ pub(crate) fn duration(what: &str, literal: &LitStr, min: Duration, errors: &mut
         None => format!("`{what}` must be {}", duration::FORM),
         Some(duration) if duration < min => format!("`{what}` must be at least {min:?}"),
         Some(duration) if duration > DURATION_MAX => {
-            format!("`{what}` must be at most ten years (\"3650d\")")
+            format!("`{what}` must be at most ten years (\"3660d\")")
         }
         Some(duration) => return Some(duration),
     };

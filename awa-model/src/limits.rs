@@ -37,11 +37,12 @@ pub const TAGS_MAX: usize = 32;
 /// Size of a propagated trace context, in bytes.
 pub const TRACE_CONTEXT_BYTES_MAX: usize = 1024;
 
-/// Longest time that one attempt may be given: ten years of 365 days.
-pub const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// Longest time that one attempt may be given: ten years of 366 days, so that ten
+/// years are in it however a language counts them.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
-/// Longest delay counted from now: a thousand years of 365 days.
-pub const RUN_IN_MAX: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
+/// Longest delay counted from now: a thousand years of 366 days.
+pub const RUN_IN_MAX: Duration = Duration::from_secs(1000 * 366 * 24 * 60 * 60);
 
 /// Years in which `run_at` may lie.
 pub const RUN_AT_YEARS: RangeInclusive<i32> = 1..=9999;
@@ -49,7 +50,8 @@ pub const RUN_AT_YEARS: RangeInclusive<i32> = 1..=9999;
 /// Number of args that a uniqueness rule may name.
 pub const UNIQUE_FIELDS_MAX: usize = 32;
 
-/// Shortest and longest period of a uniqueness rule: one second to ten years of 365 days.
+/// Shortest and longest period of a uniqueness rule: one second to ten years of 366 days, so that ten
+/// years are in it however a language counts them.
 pub const UNIQUE_PERIOD: RangeInclusive<Duration> = Duration::from_secs(1)..=TIMEOUT_MAX;
 
 /// Longest delay before another attempt, whatever a retry policy asks for.

@@ -64,7 +64,7 @@ impl OnConflict {
 pub enum UniqueArgs {
     /// None: all jobs of the kind are alike.
     Ignore,
-    /// All, compared as PostgreSQL writes jsonb: the order of keys does not matter, but 1 and 1.0 differ.
+    /// All, compared as JSON: neither the order of keys nor the form of numbers (1 and 1.0) matters, the order of arrays does.
     #[default]
     All,
     /// These top-level fields, by their names in JSON. One that is absent differs from one that is null; a job with none of

@@ -47,6 +47,15 @@ pub enum Error {
         holder: JobId,
     },
 
+    /// The same, where the other is an earlier job of the same call, which nobody has seen and which has no id.
+    #[error("jobs[{index}]: jobs[{earlier}] of the same call holds the unique key")]
+    DuplicateInCall {
+        /// The place of the job that was refused, from 0.
+        index: usize,
+        /// The place of the one that is like it.
+        earlier: usize,
+    },
+
     /// Others took and gave back the same unique key too often while it was looked up; nothing was written.
     #[error("a unique key changed hands too often to be taken or looked up")]
     UniqueKeyContended,
@@ -90,10 +99,7 @@ impl Error {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
         match code.as_deref() {
             Some(UNIQUE_KEY_CONTENDED) => Self::UniqueKeyContended,
-            Some(DUPLICATE) => match holder(&error) {
-                Some(holder) => Self::Duplicate { holder },
-                None => Self::Database(error),
-            },
+            Some(DUPLICATE) => duplicate(&error).unwrap_or(Self::Database(error)),
             Some(code) if NOT_INSTALLED.contains(&code) => Self::NotInstalled(error),
             _ => Self::Database(error),
         }
@@ -148,7 +154,14 @@ impl Error {
     }
 }
 
-fn holder(error: &sqlx::Error) -> Option<JobId> {
+/// The detail of a conflict is the id of the holder, or two places: `jobs[3] jobs[1]`.
+fn duplicate(error: &sqlx::Error) -> Option<Error> {
     let answer = error.as_database_error()?.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?;
-    answer.detail()?.parse().ok().map(JobId::new)
+    let detail = answer.detail()?;
+    if let Ok(holder) = detail.parse() {
+        return Some(Error::Duplicate { holder: JobId::new(holder) });
+    }
+    let (index, earlier) = detail.split_once(' ')?;
+    let place = |text: &str| text.strip_prefix("jobs[")?.strip_suffix(']')?.parse().ok();
+    Some(Error::DuplicateInCall { index: place(index)?, earlier: place(earlier)? })
 }

@@ -21,7 +21,7 @@ use crate::{
 
 mod settings;
 
-pub use settings::{QueueRetention, RingSettings, RingStatus, configure, set_retention, status};
+pub use settings::{QueueRetention, RingSettings, RingStatus, configure, reset_retention, set_retention, status};
 
 /// What the ring needs next.
 #[derive(Clone, Copy, Debug, PartialEq)]

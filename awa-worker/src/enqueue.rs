@@ -22,7 +22,8 @@ pub async fn enqueue<J: IntoNewJob>(db: impl PgExecutor<'_>, job: J) -> Result<I
 /// Enqueues many jobs with one statement. Answers in the order given.
 ///
 /// # Errors
-/// As [`enqueue`]. One job that cannot be enqueued keeps all of them out.
+/// As [`enqueue`], but for [`Error::InvalidJobAt`], which says which job breaks a limit. One job that cannot be enqueued keeps
+/// all of them out.
 pub async fn enqueue_many<J: IntoNewJob>(
     db: impl PgExecutor<'_>,
     jobs: impl IntoIterator<Item = J>,
@@ -53,5 +54,8 @@ pub async fn enqueue_copy<J: IntoNewJob>(
 }
 
 fn prepare<J: IntoNewJob>(jobs: impl IntoIterator<Item = J>) -> Result<Vec<PreparedJob>, Error> {
-    Ok(jobs.into_iter().map(|job| job.into_new_job().prepare()).collect::<Result<_, _>>()?)
+    let prepared = |(index, job): (usize, J)| {
+        job.into_new_job().prepare().map_err(|invalid| Error::InvalidJobAt { index, invalid })
+    };
+    jobs.into_iter().enumerate().map(prepared).collect()
 }

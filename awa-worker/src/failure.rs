@@ -14,6 +14,14 @@ pub enum Error {
     /// The job cannot be enqueued as it is; nothing was written.
     #[error(transparent)]
     InvalidJob(#[from] awa_model::InvalidJob),
+    /// One of many jobs cannot be enqueued as it is; nothing was written.
+    #[error("jobs[{index}].{invalid}")]
+    InvalidJobAt {
+        /// Its place among the jobs that were given, from 0.
+        index: usize,
+        /// What is wrong with it.
+        invalid: awa_model::InvalidJob,
+    },
     /// The database refused or could not be reached.
     #[error(transparent)]
     Storage(#[from] awa_storage::Error),

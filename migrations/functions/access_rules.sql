@@ -62,7 +62,10 @@ as $access_rules$
     ('jobs', 'select', '{operator,viewer}'),
     ('job_status', 'execute', '{operator,viewer}'),
     ('ring_status', 'execute', '{operator,viewer}'),
-    ('list_workers', 'execute', '{operator}'),
+    ('list_workers', 'execute', '{operator,viewer}'),
+    ('workers', 'select', '{operator,viewer}'),
+    ('leader', 'select', '{operator,viewer}'),
+    ('queues', 'select', '{operator,viewer}'),
 
     -- Changing jobs and settings by hand.
     ('jobs', 'update', '{operator}'),
@@ -80,6 +83,7 @@ as $access_rules$
     ('resume_queue', 'execute', '{operator}'),
     ('configure_ring', 'execute', '{operator}'),
     ('set_retention', 'execute', '{operator}'),
+    ('reset_retention', 'execute', '{operator}'),
     ('reset_marks', 'execute', '{operator}'),
 
     -- For the owner of the schema alone.

@@ -43,13 +43,13 @@ begin
     if p_run_at is not null then
         perform awa.check_run_at(p_run_at, p_place);
     end if;
-    if p_run_in not between 0 and 31536000000 then
+    if p_run_in not between 0 and 31622400000 then
         perform awa.refuse(p_place || 'run_in', awa.seconds(p_run_in), '0 seconds to 1000 years');
     end if;
     if p_max_attempts is null or p_max_attempts not between 1 and 1000 or p_max_attempts <> trunc(p_max_attempts) then
         perform awa.refuse(p_place || 'max_attempts', awa.excerpt(p_max_attempts::text), '1 to 1000');
     end if;
-    if p_timeout not between 0.000001 and 315360000 then
+    if p_timeout not between 0.000001 and 316224000 then
         perform awa.refuse(p_place || 'timeout', awa.seconds(p_timeout), '1 microsecond to 10 years');
     end if;
     if array_ndims(p_tags) > 1 then

@@ -66,7 +66,7 @@ begin
          where option.key is null
             or jsonb_typeof(given.value) not in (option.type, 'null')
             or (option.type = 'array' and jsonb_typeof(given.value) = 'array'
-                and jsonb_path_exists(given.value, '$[*] ? (@.type() != "string")'))
+                and jsonb_path_exists(given.value, 'strict $[*] ? (@.type() != "string")'))
          order by given.key collate "C"
          limit 1;
         if found and wrong.type is null then

@@ -44,13 +44,13 @@ begin
     elsif jsonb_typeof(queue) <> 'boolean' then
         perform awa.refuse(field || '.queue', awa.excerpt(queue::text), 'true or false');
     elsif jsonb_typeof(given) not in ('boolean', 'array')
-            or (jsonb_typeof(given) = 'array' and jsonb_path_exists(given, '$[*] ? (@.type() != "string")')) then
+            or (jsonb_typeof(given) = 'array' and jsonb_path_exists(given, 'strict $[*] ? (@.type() != "string")')) then
         perform awa.refuse(field || '.args', awa.excerpt(given::text), 'true, false or an array of names of fields');
     end if;
     states := awa.read_unique_states(nullif(p_unique_by -> 'states', 'null'), field || '.states');
     states := coalesce(states, case preset when '"while_waiting"' then 19 when '"within"' then 63 else 31 end);
     seconds := awa.read_seconds(p_unique_by -> 'period', field || '.period');
-    if seconds not between 1 and 315360000 or (seconds is null and preset = '"within"') then
+    if seconds not between 1 and 316224000 or (seconds is null and preset = '"within"') then
         perform awa.refuse(field || '.period', awa.seconds(seconds), '1 second to 10 years');
     end if;
     period := seconds;

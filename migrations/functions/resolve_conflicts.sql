@@ -57,8 +57,14 @@ begin
         if holders[slot] = p_ids[place] then
             firsts[slot] := place;
         elsif p_policies[place] = 'error' then
-            raise exception 'job % holds the unique key', holders[slot]
-                using errcode = 'AWA02', detail = holders[slot]::text, schema = 'awa', table = 'job_unique_claims';
+            -- A job of this call is never seen by anybody: it is named by its place, and has no id to be told.
+            raise exception '%', format('%s%s holds the unique key',
+                    case when cardinality(p_ids) > 1 then format('jobs[%s]: ', place - 1) else '' end,
+                    case when firsts[slot] is not null then format('jobs[%s] of the same call', firsts[slot] - 1)
+                         else format('job %s', holders[slot]) end)
+                using errcode = 'AWA02', detail = case when firsts[slot] is null then holders[slot]::text
+                                                       else format('jobs[%s] jobs[%s]', place - 1, firsts[slot] - 1) end,
+                      schema = 'awa', table = 'job_unique_claims';
         elsif p_policies[place] = 'replace' and (firsts[slot] is not null or holders[slot] = any (in_reach)) then
             outcomes[place] := 'replaced';
             if firsts[slot] is not null then

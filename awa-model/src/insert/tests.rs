@@ -81,7 +81,7 @@ fn options_replace_what_the_kind_says() {
 #[test]
 fn every_limit_is_accepted_at_its_edge() {
     let day = Duration::from_secs(24 * 60 * 60);
-    accept(|job| job.priority(4).max_attempts(1000).timeout(3650 * day).run_in(365_000 * day));
+    accept(|job| job.priority(4).max_attempts(1000).timeout(3660 * day).run_in(366_000 * day));
     accept(|job| job.timeout(Duration::from_micros(1)).run_in(Duration::ZERO));
     accept(|job| job.run_at(year("9999")));
     accept(|job| job.run_at(year("0001")));
@@ -99,8 +99,8 @@ fn numbers_beyond_their_limit_are_refused() {
     assert_eq!(refuse(|job| job.max_attempts(1001)), "max_attempts is 1001; it must be 1 to 1000");
     assert_eq!(refuse(|job| job.timeout(Duration::ZERO)), "timeout is 0 seconds; it must be 1 microsecond to 10 years");
     assert_eq!(
-        refuse(|job| job.timeout(3651 * day)),
-        "timeout is 315446400 seconds; it must be 1 microsecond to 10 years"
+        refuse(|job| job.timeout(3661 * day)),
+        "timeout is 316310400 seconds; it must be 1 microsecond to 10 years"
     );
     assert_eq!(
         refuse(|job| job.run_in(Duration::MAX)),

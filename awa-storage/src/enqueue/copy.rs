@@ -41,13 +41,15 @@ pub async fn enqueue_copy(connection: &mut PgConnection, jobs: &[PreparedJob]) -
         return Ok(Vec::new());
     }
     let allowed = sqlx::query_file_scalar!("queries/enqueue/copy_allowed.sql").fetch_one(&mut *connection).await;
-    if !allowed.map_err(Error::of_enqueue)? || jobs.iter().all(|job| job.unique.is_some()) {
-        return enqueue_many(connection, jobs).await;
-    }
+    let copies = allowed.map_err(Error::of_enqueue)? && jobs.iter().any(|job| job.unique.is_none());
     let frame = if in_transaction(connection).await? { Frame::SAVEPOINT } else { Frame::TRANSACTION };
     let mut unfinished = Unfinished { connection, finished: false };
     control(unfinished.connection, frame.begin).await?;
-    let copied = copy(unfinished.connection, jobs).await;
+    let copied = if copies {
+        copy(unfinished.connection, jobs).await
+    } else {
+        enqueue_many(&mut *unfinished.connection, jobs).await
+    };
     let ended = control(unfinished.connection, if copied.is_ok() { frame.keep } else { frame.undo }).await;
     unfinished.finished = ended.is_ok();
     // What went wrong first says more.

@@ -25,7 +25,7 @@ pub struct RingSettings {
     pub snapshot_patience: Option<Duration>,
 }
 
-/// How long ended jobs of one queue are kept; `None` for what the ring says.
+/// How long ended jobs of one queue are kept; `None` leaves what is set, or what the ring says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueRetention {
     /// Completed jobs.
@@ -84,7 +84,7 @@ pub async fn configure(pool: &PgPool, settings: &RingSettings) -> Result<(), Err
     Ok(())
 }
 
-/// Says how long the ended jobs of a queue are kept, all three sorts at once. The queue need not have been used yet.
+/// Says how long the ended jobs of a queue are kept. The queue need not have been used yet.
 ///
 /// # Errors
 ///
@@ -101,6 +101,19 @@ pub async fn set_retention(pool: &PgPool, queue: &str, retention: QueueRetention
     .await
     .map_err(Error::of_setting)?;
     Ok(())
+}
+
+/// Keeps the ended jobs of a queue as long as the ring says again. Answers whether something else was set.
+///
+/// # Errors
+///
+/// As [`configure`].
+pub async fn reset_retention(pool: &PgPool, queue: &str) -> Result<bool, Error> {
+    let row = sqlx::query_file!("queries/ring/reset_retention.sql", queue)
+        .fetch_one(pool)
+        .await
+        .map_err(Error::of_setting)?;
+    Ok(row.changed)
 }
 
 /// How is the ring doing? Reads one row and the sizes of files.

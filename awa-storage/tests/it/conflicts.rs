@@ -132,6 +132,26 @@ async fn error_names_the_holder_and_writes_nothing() {
     assert_eq!(count(&pool, "awa.job_unique_claims").await, 1);
 }
 
+/// A job of the same call is seen by nobody: its place names it, not its id.
+#[tokio::test]
+async fn error_in_a_batch_says_which_job_and_who_is_in_its_way() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let refused = async |jobs: &[PreparedJob]| enqueue_many(&pool, jobs).await.expect_err("a conflict");
+    let twice = [job("0"), keyed(1, 1, OnConflict::Skip), keyed(1, 2, OnConflict::Error)];
+    let error = refused(&twice).await;
+    assert!(matches!(error, Error::DuplicateInCall { index: 2, earlier: 1 }), "{error}");
+    assert_eq!(error.to_string(), "jobs[2]: jobs[1] of the same call holds the unique key");
+    assert_eq!(rows(&pool).await, Vec::<Value>::new());
+    let holder = new(enqueue(&pool, &twice[1]).await.expect("enqueued"));
+    let error = refused(&[job("0"), keyed(1, 2, OnConflict::Error)]).await;
+    assert!(matches!(error, Error::Duplicate { holder: named } if named == holder), "{error}");
+    let sql = r#"select from awa.enqueue_many('[{"kind": "work"}, {"kind": "work", "args": {"key": 1}, "on_conflict": "error",
+                 "unique_by": {"args": ["key"]}}]')"#;
+    let error = sqlx::raw_sql(sql).execute(&pool).await.expect_err("a conflict").to_string();
+    assert!(error.contains(&format!("jobs[1]: job {holder} holds the unique key")), "{error}");
+}
+
 #[tokio::test]
 async fn each_job_of_a_batch_follows_its_own_policy() {
     let (skip, replace) = (OnConflict::Skip, OnConflict::Replace);

@@ -90,6 +90,13 @@ async fn conflict_under_the_policy_error_refuses_the_whole_copy() {
     let error = enqueue_copy(&mut connection, &jobs).await.expect_err("a conflict");
     assert!(matches!(error, Error::Duplicate { holder: named } if named == holder), "{error}");
     assert_eq!(counts(&pool).await, [1, 0, 1]);
+    // Also where nothing is left for COPY: a transaction that cannot be committed would lose what the caller wrote.
+    let mut tx = connection.begin().await.expect("the server answers");
+    let _ = enqueue(&mut *tx, &job("2")).await.expect("enqueued");
+    enqueue_copy(&mut tx, &jobs[1..]).await.expect_err("a conflict");
+    let _ = enqueue(&mut *tx, &job("3")).await.expect("enqueued");
+    tx.commit().await.expect("the server answers");
+    assert_eq!(counts(&pool).await, [3, 0, 1]);
 }
 
 /// Polls `future` this often, unless it is done before. Whether it was.
@@ -253,4 +260,10 @@ async fn role_that_may_not_write_the_tables_enqueues_through_the_functions() {
     let answers = enqueue_copy(&mut connection, &mixed(90)).await.expect("enqueued");
     assert!(answers.iter().all(Inserted::is_new));
     assert_eq!(counts(&database.pool()).await, [60, 30, 18]);
+    let mut tx = connection.begin().await.expect("the server answers");
+    let refused = PreparedJob { args: "{".to_owned(), ..job("0") };
+    enqueue_copy(&mut tx, &[refused]).await.expect_err("refused");
+    let _ = enqueue(&mut *tx, &job("1")).await.expect("enqueued");
+    tx.commit().await.expect("the server answers");
+    assert_eq!(counts(&database.pool()).await, [61, 30, 18]);
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use awa_storage::{
     Error,
-    ring::{QueueRetention, Recycled, RingSettings, configure, look, recycle, rotate, set_retention, status},
+    ring::{
+        QueueRetention, Recycled, RingSettings, configure, look, recycle, reset_retention, rotate, set_retention,
+        status,
+    },
     testing::TestDatabase,
 };
 use sqlx::PgPool;
@@ -121,11 +124,16 @@ async fn settings_take_effect_at_once() {
     assert_eq!(count(&pool, "select count(*) from awa.jobs").await, 1);
     assert_eq!(recycle(&pool, 0, 100, 10).await.expect("an answer"), Recycled::Moved(1));
     assert_eq!(count(&pool, "select count(*) from awa.jobs_hot_parked").await, 1);
-    // All three at once: what is not given is the ring's own again.
+    // What is not given stays; data would go early otherwise.
     let failed = QueueRetention { failed: Some(DAY), ..QueueRetention::default() };
     set_retention(&pool, "default", failed).await.expect("a setting");
-    let set = "select count(*) from awa.queues where completed_retention is null and failed_retention = '1 day'";
+    let set = "select count(*) from awa.queues where completed_retention = '36500 days' and failed_retention = '1 day'";
     assert_eq!(count(&pool, set).await, 1);
+    assert!(reset_retention(&pool, "default").await.expect("an answer"));
+    assert!(!reset_retention(&pool, "default").await.expect("an answer"));
+    assert!(!reset_retention(&pool, "never used").await.expect("an answer"));
+    let unset = "select count(*) from awa.queues where completed_retention is null and failed_retention is null";
+    assert_eq!(count(&pool, unset).await, 1);
 }
 
 async fn backlog(pool: &PgPool, number: usize) {

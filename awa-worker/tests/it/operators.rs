@@ -165,5 +165,8 @@ async fn the_client_does_what_operators_do_from_sql() {
     assert_eq!(client.delete_job(id).await.unwrap(), Operated::Applied);
     assert_eq!(client.delete_jobs(&[id.untyped()]).await.unwrap(), [(id.untyped(), Operated::NotFound)]);
     assert!(client.job_status(id).await.unwrap().is_none());
+    let many = [NewJob::new(&probe("a")), NewJob::new(&probe("b")).priority(9)];
+    let refused = client.enqueue_many(many).await.unwrap_err();
+    assert_eq!(refused.to_string(), "jobs[1].priority is 9; it must be 1 to 4");
     assert!(client.pause_queue("").await.unwrap_err().to_string().contains("queue is empty"));
 }

@@ -75,7 +75,7 @@ fn accepted() -> Vec<Case> {
         accept("the longest args of many parts", work(json!({ "args": vec![0; 512 * 1024 - 1] }))),
         accept("the longest metadata", work(json!({ "metadata": { "a": "x".repeat(64 * 1024 - 8) } }))),
         accept("the shortest timeout", work(json!({ "timeout": 0.000001 }))),
-        accept("the longest timeout", work(json!({ "timeout": 315_360_000 }))),
+        accept("the longest timeout", work(json!({ "timeout": 316_224_000 }))),
     ]
 }
 
@@ -115,13 +115,13 @@ fn refused() -> Vec<Case> {
         )
         .only_json_in_text(),
         refuse(
-            "run_in is 31536000001 seconds; it must be 0 seconds to 1000 years",
-            work(json!({ "run_in": 31_536_000_001_u64 })),
+            "run_in is 31622400001 seconds; it must be 0 seconds to 1000 years",
+            work(json!({ "run_in": 31_622_400_001_u64 })),
         ),
         refuse("timeout is 0 seconds; it must be 1 microsecond to 10 years", work(json!({ "timeout": 0 }))),
         refuse(
-            "timeout is 315360000.5 seconds; it must be 1 microsecond to 10 years",
-            work(json!({ "timeout": 315_360_000.5 })),
+            "timeout is 316224000.5 seconds; it must be 1 microsecond to 10 years",
+            work(json!({ "timeout": 316_224_000.5 })),
         ),
     ]
 }
@@ -251,7 +251,7 @@ fn refused_rules() -> Vec<Case> {
         rule("unique_by.args is 33 names; it must be 1 to 32 names", json!({ "args": vec!["path"; 33] })),
         rule("unique_by.args is empty; it must have 1 to 128 bytes", json!({ "args": ["path", ""] })),
         rule("unique_by.period is 0.01 seconds; it must be 1 second to 10 years", json!({ "period": 0.01 })),
-        rule("unique_by.period is 315360001 seconds; it must be 1 second to 10 years", json!({ "preset": "within", "period": 315_360_001 })),
+        rule("unique_by.period is 316224001 seconds; it must be 1 second to 10 years", json!({ "preset": "within", "period": 316_224_001 })),
         rule("unique_by.states is empty; it must be at least one state", json!({ "states": [] })),
         // UNIQ-05
         rule(r#"unique_by.states is ["running", "failed"]; it must be with available where it has running"#, json!({ "states": ["failed", "running"] })),
@@ -294,6 +294,7 @@ pub(super) const NO_JOBS: &[(&str, &str)] = &[
     ),
     (r#"[{"kind":"a","max_attempts":-99999999999}]"#, "jobs[0].max_attempts is -99999999999; it must be 1 to 1000"),
     (r#"[{"kind":"a","tags":"x"}]"#, r#"jobs[0].tags is "x"; it must be an array of texts"#),
+    (r#"[{"kind":"a","tags":[["x"]]}]"#, r#"jobs[0].tags is [["x"]]; it must be an array of texts"#),
     (r#"[{"kind":"a","tags":["x",1]}]"#, r#"jobs[0].tags is ["x", 1]; it must be an array of texts"#),
     (
         r#"[{"kind":"a","timeout":"soon"}]"#,
