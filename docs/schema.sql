@@ -763,6 +763,8 @@ create function awa.take_unique_keys(p_keys bytea[], p_ids bigint[]) returns big
 
 create function awa.truncate_oldest(p_oldest bigint, p_settled bigint, p_ended_by timestamp with time zone, p_longer text[], OUT outcome text, OUT reason text) returns record;
 
+create function awa.try_unique_keys(p_keys bytea[], p_ids bigint[]) returns bigint[];
+
 create function awa.unexpired_after(p_segment smallint, p_settled bigint, p_ended_by timestamp with time zone, p_longer text[]) returns boolean;
 
 create function awa.unfinished_claims(p_part smallint, OUT seen bigint[], OUT suspects bigint[]) returns record;

@@ -59,7 +59,9 @@ begin
         if not found then
             select claim.job_id into holder
               from awa.job_unique_claims as claim
-             where claim.unique_key = new.unique_key;
+             where claim.unique_key = new.unique_key
+             order by claim.job_id = new.id desc
+             limit 1;
             if holder is distinct from new.id then
                 raise exception 'job % needs a unique key that job % holds', new.id, holder
                     using errcode = 'unique_violation', constraint = 'job_unique_claims_pkey',

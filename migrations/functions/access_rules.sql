@@ -166,6 +166,7 @@ as $access_rules$
     ('still_running', 'execute', '{}'),
     ('take', 'execute', '{}'),
     ('take_unique_keys', 'execute', '{}'),
+    ('try_unique_keys', 'execute', '{}'),
     ('truncate_oldest', 'execute', '{}'),
     ('unexpired_after', 'execute', '{}'),
     ('unfinished_claims', 'execute', '{}'),

@@ -16,8 +16,8 @@ begin
     -- Strings are matched as a whole and put back, so that no digit inside one is looked at. jsonb prints no exponents.
     return regexp_replace(
         printed,
-        '("(?:[^"\\]|\\.)*")|(-?[0-9]+)(?:\.0+(?![0-9])|(\.[0-9]*[1-9])0+(?![0-9]))',
-        '\1\2\3',
+        $re$("(?:[^"\\]|\\.)*")|(-?[0-9]+)(?:\.0+(?![0-9])|(\.[0-9]*[1-9])0+(?![0-9]))$re$,
+        $re$\1\2\3$re$,
         'g');
 end
 $canonical_json$;

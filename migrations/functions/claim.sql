@@ -22,7 +22,11 @@ declare
                        run_lease = job.run_lease + 1,
                        attempted_at = now(),
                        attempted_by = p_worker,
-                       deadline_at = now() + job.timeout
+                       -- A sum beyond the calendar would fail the whole claim, whoever wrote such a timeout: 1000 years do.
+                       deadline_at = case when job.timeout is not null then
+                           now() + make_interval(secs => least(greatest(
+                               extract(epoch from job.timeout)::double precision, 0), 31622400000))
+                       end
                  where job.state = 'available'
                    and job.ctid = any (array(
                        select chosen.tuple

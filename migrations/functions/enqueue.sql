@@ -42,7 +42,8 @@ begin
     priority := coalesce(priority, 2);
     max_attempts := coalesce(max_attempts, 25);
     on_conflict := coalesce(on_conflict, 'skip');
-    tags := nullif(tags, '{}');
+    -- An array may count from another number than 1, which not every reader takes.
+    tags := case when cardinality(tags) > 0 and array_ndims(tags) = 1 then array(select unnest(tags)) else nullif(tags, '{}') end;
     perform awa.check_job(kind, args, queue, priority, run_at, delay, max_attempts, most, tags, metadata, trace_context);
     perform awa.check_policy(on_conflict, run_at, delay);
     if unique_by is not null then

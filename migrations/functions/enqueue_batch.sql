@@ -75,6 +75,8 @@ declare
     wanted_keys bytea[];
     wanted_ids  bigint[];
     holders     bigint[];
+    woken       text[];
+    gates_max   constant integer := 1000;
     -- Null where the holder says it: inserted if that is the job itself, else duplicate.
     outcomes    text[];
 begin
@@ -108,11 +110,17 @@ begin
     end if;
     case (select ring.current % 8 from awa.ring as ring)@branches
     end case;
-    perform awa.wake(woken.queue)
-       from (select distinct given.queue
-               from unnest(ids, dues, slots, p_queues) as given (id, due, slot, queue)
-              where given.due <= now()
-                and (given.slot is null or holders[given.slot] = given.id)) as woken;
+    woken := array(
+        select distinct given.queue
+          from unnest(ids, dues, slots, p_queues) as given (id, due, slot, queue)
+         where given.due <= now()
+           and (given.slot is null or holders[given.slot] = given.id));
+    -- A gate is a lock of its own, of which a server has few: with very many queues everybody who listens is told.
+    if cardinality(woken) <= gates_max then
+        perform awa.wake(queue) from unnest(woken) as queue;
+    else
+        perform pg_notify('awa', hash) from (select distinct hashtext(queue)::text as hash from unnest(woken) as queue) as told;
+    end if;
     return query
     select case when given.slot is null then given.id else holders[given.slot] end,
            case

@@ -34,16 +34,21 @@ begin
         if policy <> 'replace' or awa.state_of(-answer) not in ('scheduled', 'available', 'retryable') then
             return null;
         end if;
-        select locked.* into holder from awa.lock_jobs(array[-answer]) as locked;
-        if holder.unique_key = p_job.unique_key and holder.state in ('scheduled', 'available', 'retryable') then
-            wanted := holder;
-            wanted.args := p_job.args;
-            wanted.run_at := p_job.run_at;
-            if (awa.change_job(holder, wanted)).outcome in ('applied', 'unchanged') then
-                return holder.id;
+        begin
+            select locked.* into holder from awa.lock_jobs(array[-answer]) as locked;
+            if holder.unique_key = p_job.unique_key and holder.state in ('scheduled', 'available', 'retryable') then
+                wanted := holder;
+                wanted.args := p_job.args;
+                wanted.run_at := p_job.run_at;
+                if (awa.change_job(holder, wanted)).outcome in ('applied', 'unchanged') then
+                    return holder.id;
+                end if;
             end if;
-        end if;
-        -- It has been claimed, has ended or is gone: ask again who holds the key.
+            -- It has been claimed, has ended or is gone. Its lock is given back, since the next may have a lower id.
+            raise exception 'spoilt' using errcode = 'AWA00';
+        exception when sqlstate 'AWA00' then
+            null;
+        end;
     end loop;
     raise exception 'a unique key changed hands % times while it was looked up', rounds_max
         using errcode = 'AWA01', schema = 'awa', table = 'job_unique_claims';

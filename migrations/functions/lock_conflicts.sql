@@ -61,9 +61,14 @@ begin
             free := array(select wanted.place::integer from unnest(holders) with ordinality as wanted (holder, place)
                            where wanted.holder is null order by wanted.place);
             if cardinality(free) > 0 then
-                taken := awa.take_unique_keys(
+                -- In this subtransaction, not in one inside it: whoever waits for a key of that would go on to wait for the
+                -- whole transaction, although the key is given back with the round.
+                taken := awa.try_unique_keys(
                     array(select p_keys[place] from unnest(free) with ordinality as one (place, nth) order by nth),
                     array(select p_ids[place] from unnest(free) with ordinality as one (place, nth) order by nth));
+                if array_position(taken, null) is not null then
+                    raise exception 'spoilt' using errcode = 'AWA00';
+                end if;
                 for nth in 1..cardinality(free) loop
                     holders[free[nth]] := taken[nth];
                 end loop;

@@ -22,19 +22,9 @@ declare
     rounds_max constant integer := 100;
     holders    bigint[];
 begin
-    -- Two statements a round: one that inserts and looks up sees nothing of a claim that it had to wait for.
     for round in 1..rounds_max loop
         begin
-            insert into awa.job_unique_claims (unique_key, job_id)
-            select wanted.unique_key, wanted.job_id
-              from unnest(p_keys, p_ids) as wanted (unique_key, job_id)
-             order by wanted.unique_key
-                on conflict (unique_key) do nothing;
-            holders := array(
-                select (select claim.job_id from awa.job_unique_claims as claim where claim.unique_key = wanted.unique_key)
-                  from unnest(p_keys) with ordinality as wanted (unique_key, place)
-                 order by wanted.place
-            );
+            holders := awa.try_unique_keys(p_keys, p_ids);
             if array_position(holders, null) is null then
                 return holders;
             end if;
@@ -50,3 +40,37 @@ begin
               hint = 'Enqueue again: nothing was written.';
 end
 $take_unique_keys$;
+
+-- One round of awa.take_unique_keys, without a subtransaction: who has one of his own undoes it if a key was given back.
+--   p_keys, p_ids  as there
+-- Answers the holder of each key, same order; null for one that was given back between the two statements.
+-- Waits and locks as awa.take_unique_keys.
+create or replace function awa.try_unique_keys(p_keys bytea[], p_ids bigint[])
+    returns bigint[]
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+    set plan_cache_mode = force_generic_plan
+    set enable_seqscan = off
+    set enable_bitmapscan = off
+    set enable_hashjoin = off
+    set enable_mergejoin = off
+    set jit = off
+as $try_unique_keys$
+begin
+    -- Two statements: one that inserts and looks up sees nothing of a claim that it had to wait for.
+    insert into awa.job_unique_claims (unique_key, job_id)
+    select wanted.unique_key, wanted.job_id
+      from unnest(p_keys, p_ids) as wanted (unique_key, job_id)
+     order by wanted.unique_key
+        on conflict (unique_key) do nothing;
+    -- At REPEATABLE READ the snapshot may still show the claim of somebody who has given it back, beside our own.
+    return array(
+        select (select claim.job_id
+                  from awa.job_unique_claims as claim
+                 where claim.unique_key = wanted.unique_key
+                 order by claim.job_id = wanted.job_id desc
+                 limit 1)
+          from unnest(p_keys, p_ids) with ordinality as wanted (unique_key, job_id, place)
+         order by wanted.place);
+end
+$try_unique_keys$;

@@ -24,7 +24,19 @@ begin
                 if awa.unexpired_after(@::smallint, p_settled, p_ended_by, p_longer) then
                     raise sqlstate 'AW001';
                 end if;
-                lock table awa.jobs_hot_@ in access exclusive mode;
+                -- Not by waiting: who has read the table and goes on to write would be in a circle with this, and PostgreSQL
+                -- would fail him and not this. A few tries, between which readers end.
+                for try in 1..tries_max loop
+                    begin
+                        lock table awa.jobs_hot_@ in access exclusive mode nowait;
+                        exit;
+                    exception when lock_not_available then
+                        if try = tries_max then
+                            raise;
+                        end if;
+                        perform pg_sleep(0.005);
+                    end;
+                end loop;
                 perform set_config('awa.claims_released', 'jobs_hot_@', true);
                 truncate awa.jobs_hot_@;
                 perform set_config('awa.claims_released', '', true);$branch$, '@', segment::text), '' order by segment)
@@ -44,6 +56,8 @@ create or replace function awa.truncate_oldest(
     set jit = off
     set lock_timeout = '50ms'
 as $body$
+declare
+    tries_max constant integer := 10;
 begin
     begin
         case p_oldest % 8

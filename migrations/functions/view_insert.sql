@@ -48,8 +48,13 @@ begin
     new.args := coalesce(new.args, '{}');
     new.max_attempts := coalesce(new.max_attempts, 25);
     new.tags := nullif(new.tags, '{}');
+    if array_ndims(new.tags) = 1 and array_lower(new.tags, 1) <> 1 then
+        new.tags := array(select unnest(new.tags));
+    end if;
     perform awa.check_job(new.kind, new.args, new.queue, new.priority, new.run_at, null, new.max_attempts,
                           extract(epoch from new.timeout), new.tags, new.metadata, new.trace_context);
+    -- Months and years have a length from here on, so that it can be added to any time.
+    new.timeout := make_interval(secs => extract(epoch from new.timeout)::double precision);
     job_id := awa.insert_job(new);
     if job_id is null then
         return null;

@@ -56,6 +56,9 @@ begin
     new.args := coalesce(new.args, '{}');
     new.max_attempts := coalesce(new.max_attempts, 25);
     new.tags := nullif(new.tags, '{}');
+    if array_ndims(new.tags) = 1 and array_lower(new.tags, 1) <> 1 then
+        new.tags := array(select unnest(new.tags));
+    end if;
     if new.state is distinct from old.state then
         perform awa.check_wish(old.id, new.state, to_jsonb(new) - 'state' is distinct from to_jsonb(old) - 'state');
     end if;
@@ -69,6 +72,7 @@ begin
         wanted := job;
         @writes
         perform awa.check_edit(job, wanted);
+        wanted.timeout := make_interval(secs => extract(epoch from wanted.timeout)::double precision);
         changed := awa.change_job(job, wanted);
     end if;
     if changed.outcome = 'busy' then

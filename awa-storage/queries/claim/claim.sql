@@ -1,7 +1,7 @@
 -- Claim jobs for one process, all its queues in one call: see migrations/functions/claim.sql for the rules.
 -- $1 worker, $2 kinds, $3 queues, $4 free capacity of each, $5 cursors, $6 skip masks, $7..$10 found rows.
 -- What a producer may write and Rust cannot hold, as -infinity or the number 1e999, must not fail the whole batch: times
--- are clamped, and documents come as texts, each to be read by itself.
+-- are clamped, documents come as texts, each to be read by itself, and tags are counted from 1, in one dimension.
 -- Index: dispatch of each segment. Locks the claimed rows in dispatch order, skips locked ones.
 select id as "id!",
        run_lease as "run_lease!",
@@ -16,7 +16,7 @@ select id as "id!",
        snoozes as "snoozes!",
        args as "args!",
        metadata::text as metadata,
-       tags as "tags: Vec<Option<String>>",
+       case when tags is not null then array(select unnest(tags)) end as "tags: Vec<Option<String>>",
        trace_context,
        progress::text as progress,
        greatest(least(created_at, timestamptz '200000-01-01 UTC'), timestamptz '0001-01-01 UTC') as "created_at!",

@@ -17,6 +17,7 @@ mod every_hop;
 mod extremes;
 mod guards;
 mod hops;
+mod hostile;
 mod hot;
 mod inputs;
 mod leader;
