@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use awa_model::{JobId, Kind, Priority, Progress, QueueName, RunLease, WorkerId};
 use awa_storage::Guarded;
-use awa_storage::attempt::flush_progress;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use sqlx::PgPool;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempts::{Attempt, CancelReason};
-use crate::bounded::bounded;
 use crate::failure::Error;
 use crate::progress_buffer::Snapshot;
 use crate::registry::SharedData;
+use crate::store::Store;
 
 /// The attempt that a handler is running. Cheap to clone; may be moved into tasks of the handler's own.
 #[derive(Clone)]
@@ -29,7 +27,7 @@ pub struct JobContext {
 /// What all attempts of a process share.
 pub(crate) struct Services {
     pub(crate) worker: WorkerId,
-    pub(crate) pool: PgPool,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) data: SharedData,
     /// Where statements run that must not be cut off when a handler's future is dropped.
     pub(crate) runtime: Handle,
@@ -288,9 +286,9 @@ impl ProgressHandle<'_> {
 impl JobContext {
     /// Writes a snapshot on a task of its own: cut off half way, it might arrive after a newer one.
     async fn store(&self, snapshot: Snapshot) -> Result<(), Error> {
-        let (attempt, pool) = (Arc::clone(&self.attempt), self.services.pool.clone());
+        let (attempt, store) = (Arc::clone(&self.attempt), Arc::clone(&self.services.store));
         let writing = self.services.runtime.spawn(async move {
-            let answer = bounded(flush_progress(&pool, &attempt.held, snapshot.json())).await?;
+            let answer = store.flush_progress(&attempt.held, snapshot.json()).await?;
             match answer {
                 Guarded::Applied(()) => {
                     snapshot.stored();

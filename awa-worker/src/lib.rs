@@ -45,6 +45,7 @@ mod schema;
 mod shutdown;
 mod signal;
 mod slots;
+mod store;
 pub mod telemetry;
 mod verdict;
 

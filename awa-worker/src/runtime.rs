@@ -39,6 +39,7 @@ use crate::idle::Sleeper;
 use crate::maintenance::Maintenance;
 use crate::shutdown::{self, Ended, Shutdown, ShutdownReport, Wish};
 use crate::slots::Slots;
+use crate::store::PoolStore;
 use crate::{dispatcher, looker, maintenance, panics};
 
 /// How long the worker's own statements wait for one of its connections.
@@ -162,8 +163,12 @@ fn connect_options(pool: &PgPool) -> PgConnectOptions {
 fn engine(shared: &Arc<Shared>, pool: PgPool, worker: WorkerId) -> (Arc<Engine>, mpsc::UnboundedReceiver<Finished>) {
     let (finished, inbox) = mpsc::unbounded_channel();
     let queues: Vec<_> = shared.queues.iter().map(|queue| queue.name.clone()).collect();
-    let services =
-        Services { worker, pool: pool.clone(), data: shared.registry.data().clone(), runtime: Handle::current() };
+    let services = Services {
+        worker,
+        store: Arc::new(PoolStore(pool.clone())),
+        data: shared.registry.data().clone(),
+        runtime: Handle::current(),
+    };
     let engine = Engine {
         config: shared.config.clone(),
         worker,

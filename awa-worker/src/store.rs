@@ -1,0 +1,28 @@
+//! What a running attempt asks of the database by itself, apart from its heartbeat and its end.
+//!
+//! A worker asks through its pool. Tests of handlers have other places to keep what is asked for, so the context knows
+//! this trait and no pool.
+
+use async_trait::async_trait;
+use awa_storage::attempt::flush_progress;
+use awa_storage::{Error, Guarded, Held};
+use sqlx::PgPool;
+
+use crate::bounded::bounded;
+
+/// Where an attempt's own requests go. Every call is bounded in time.
+#[async_trait]
+pub(crate) trait Store: Send + Sync {
+    /// Stores the progress of an attempt, a JSON text, now.
+    async fn flush_progress(&self, held: &Held, progress: &str) -> Result<Guarded<()>, Error>;
+}
+
+/// The store of a worker: its own pool.
+pub(crate) struct PoolStore(pub(crate) PgPool);
+
+#[async_trait]
+impl Store for PoolStore {
+    async fn flush_progress(&self, held: &Held, progress: &str) -> Result<Guarded<()>, Error> {
+        bounded(flush_progress(&self.0, held, progress)).await
+    }
+}
