@@ -41,6 +41,7 @@ fn impls(input: &DeriveInput, items: &Items, errors: &mut Errors) -> TokenStream
     let output: Type = items.output.clone().unwrap_or_else(|| parse_quote!(()));
     let kind = kind(input, items.kind.as_ref(), errors);
     let constants = constants(items, errors);
+    let lists = lists(items, &kind, errors);
     let unique = items.unique.as_ref().map(|unique| {
         let rule = unique::rule(unique, &Fields::of(input), &krate, errors);
         quote! {
@@ -55,6 +56,7 @@ fn impls(input: &DeriveInput, items: &Items, errors: &mut Errors) -> TokenStream
             const KIND: &'static str = #kind;
             type Output = #output;
             #constants
+            #lists
             #unique
         }
 
@@ -104,6 +106,26 @@ fn constants(items: &Items, errors: &mut Errors) -> TokenStream {
         tokens.extend(quote! {
             const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);
         });
+    }
+    tokens
+}
+
+/// Other kinds and the tags, where there are some.
+fn lists(items: &Items, kind: &str, errors: &mut Errors) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    if let Some(given) = &items.aliases {
+        let aliases = validate::names("alias", given, errors);
+        if let Some(same) = given.iter().find(|alias| alias.value() == kind) {
+            errors.at(same, "this is the kind itself; an alias is another one");
+        }
+        tokens.extend(quote!(const ALIASES: &'static [&'static str] = &[#(#aliases),*];));
+    }
+    if let Some(given) = &items.tags {
+        let tags = validate::names("tag", given, errors);
+        if let Some(first) = given.get(validate::TAGS_MAX) {
+            errors.at(first, format_args!("a job may have up to {} tags", validate::TAGS_MAX));
+        }
+        tokens.extend(quote!(const TAGS: &'static [&'static str] = &[#(#tags),*];));
     }
     tokens
 }

@@ -40,6 +40,8 @@ use proc_macro::TokenStream;
 /// | `max_attempts = 5` | how often it is tried: 1 to 1000 | 25 |
 /// | `timeout = "2m"` | how long one attempt may take, up to ten years; units ms, s, m, h, d, as in `"1h30m"` | no limit |
 /// | `output = Thumbnail` | what the job produces | `()` |
+/// | `tags("mail", "billing")` | tags that each of them gets, by which people find them; at most 32 | none |
+/// | `aliases("resize", …)` | kinds that the same handler also runs, such as one from before a rename | none |
 /// | `unique(…)` | which other job makes a new one superfluous; see below | none does |
 /// | `crate = "path"` | where Awa's items are | `"::awa_worker"` |
 ///

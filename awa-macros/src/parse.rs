@@ -6,7 +6,9 @@ use quote::ToTokens;
 use syn::{
     Attribute, DeriveInput, Ident, LitInt, LitStr, Meta, Path, Token, Type,
     ext::IdentExt,
+    parenthesized,
     parse::{Parse, ParseStream, Parser},
+    token,
 };
 
 use crate::{
@@ -24,12 +26,14 @@ pub(crate) struct Items {
     pub(crate) timeout: Option<LitStr>,
     pub(crate) unique: Option<Vec<UniqueItem>>,
     pub(crate) output: Option<Type>,
+    pub(crate) aliases: Option<Vec<LitStr>>,
+    pub(crate) tags: Option<Vec<LitStr>>,
     pub(crate) crate_path: Option<Path>,
     /// The path could not be read, so nothing that names it should be emitted.
     pub(crate) has_bad_crate_path: bool,
 }
 
-const KEYS: &str = "kind, queue, priority, max_attempts, timeout, unique, output and crate";
+const KEYS: &str = "kind, queue, priority, max_attempts, timeout, unique, output, aliases, tags and crate";
 
 /// Reads the attributes of `input`; those on its fields are mistakes.
 pub(crate) fn items(input: &DeriveInput, errors: &mut Errors) -> Items {
@@ -80,6 +84,33 @@ pub(crate) fn list_of(
     }
 }
 
+/// Reads a list in parentheses.
+pub(crate) fn list<T>(
+    input: ParseStream<'_>,
+    errors: &mut Errors,
+    one: impl Fn(ParseStream<'_>) -> syn::Result<T>,
+) -> syn::Result<Vec<T>> {
+    let inside;
+    parenthesized!(inside in input);
+    let mut all = Vec::new();
+    list_of(&inside, errors, |inside, _| {
+        all.push(one(inside)?);
+        Ok(())
+    });
+    Ok(all)
+}
+
+/// Strings in parentheses after a key.
+fn texts(input: ParseStream<'_>, key: &Ident, example: &str, errors: &mut Errors) -> syn::Result<Vec<LitStr>> {
+    if !input.peek(token::Paren) {
+        return Err(syn::Error::new_spanned(key, format_args!("write `{key}({example}, …)`")));
+    }
+    list(input, errors, |input| {
+        let place = input.span();
+        input.parse().map_err(|_| syn::Error::new(place, format_args!("expected a string like {example}")))
+    })
+}
+
 fn skip_item(input: ParseStream<'_>) {
     while !input.is_empty() && !input.peek(Token![,]) {
         if input.parse::<TokenTree>().is_err() {
@@ -99,6 +130,8 @@ impl Items {
             "timeout" => set(&mut self.timeout, &key, text(input, &key, "a string like \"2m\" or \"1h30m\"")?),
             "output" => set(&mut self.output, &key, value(input, &key, "a type like `Thumbnail`")?),
             "unique" => set(&mut self.unique, &key, unique::items(input, errors)?),
+            "aliases" => set(&mut self.aliases, &key, texts(input, &key, "\"old_kind\"", errors)?),
+            "tags" => set(&mut self.tags, &key, texts(input, &key, "\"billing\"", errors)?),
             "crate" => {
                 let path = crate_path(input, &key);
                 self.has_bad_crate_path |= path.is_err();

@@ -9,7 +9,7 @@ use syn::{Ident, LitStr, Path, Token, ext::IdentExt, parenthesized, parse::Parse
 use crate::{
     error::Errors,
     fields::Fields,
-    parse::{key, list_of, text, unknown},
+    parse::{key, list, list_of, text, unknown},
     validate,
 };
 
@@ -86,21 +86,6 @@ fn item(input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<UniqueItem> 
         _ => return Err(unknown(&key, KEYS)),
     };
     Ok(UniqueItem { key, value })
-}
-
-fn list<T>(
-    input: ParseStream<'_>,
-    errors: &mut Errors,
-    one: impl Fn(ParseStream<'_>) -> syn::Result<T>,
-) -> syn::Result<Vec<T>> {
-    let inside;
-    parenthesized!(inside in input);
-    let mut all = Vec::new();
-    list_of(&inside, errors, |inside, _| {
-        all.push(one(inside)?);
-        Ok(())
-    });
-    Ok(all)
 }
 
 fn field(input: ParseStream<'_>) -> syn::Result<Field> {

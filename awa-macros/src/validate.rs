@@ -8,24 +8,38 @@ use syn::{LitInt, LitStr};
 use crate::{duration, error::Errors};
 
 pub(crate) const NAME_BYTES_MAX: usize = 128;
+pub(crate) const TAGS_MAX: usize = 32;
 pub(crate) const PRIORITIES: RangeInclusive<i16> = 1..=4;
 pub(crate) const MAX_ATTEMPTS: RangeInclusive<i16> = 1..=1000;
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
-/// The name of a queue, kind or field; `None`, and a note, if it cannot be one.
+/// The name of a queue, kind, tag or field; `None`, and a note, if it cannot be one.
 pub(crate) fn name(what: &str, literal: &LitStr, errors: &mut Errors) -> Option<String> {
     let name = literal.value();
+    let a = if what == "alias" { "an" } else { "a" };
     let message = if name.is_empty() {
-        format!("a {what} must not be empty; it may have up to {NAME_BYTES_MAX} bytes")
+        format!("{a} {what} must not be empty; it may have up to {NAME_BYTES_MAX} bytes")
     } else if name.len() > NAME_BYTES_MAX {
-        format!("a {what} may have up to {NAME_BYTES_MAX} bytes; this one has {}", name.len())
+        format!("{a} {what} may have up to {NAME_BYTES_MAX} bytes; this one has {}", name.len())
     } else if let Some(character) = name.chars().find(|character| character.is_control()) {
-        format!("a {what} must not contain control characters; this one has U+{:04X}", u32::from(character))
+        format!("{a} {what} must not contain control characters; this one has U+{:04X}", u32::from(character))
     } else {
         return Some(name);
     };
     errors.at(literal, message);
     None
+}
+
+/// Names of one sort, each given once; what cannot be one is noted and left out.
+pub(crate) fn names(what: &str, literals: &[LitStr], errors: &mut Errors) -> Vec<String> {
+    let mut names = Vec::new();
+    for literal in literals {
+        match name(what, literal, errors) {
+            Some(name) if names.contains(&name) => errors.at(literal, format_args!("{name:?} is given twice")),
+            name => names.extend(name),
+        }
+    }
+    names
 }
 
 /// A number of `range`; `None`, and a note, if it is outside.
@@ -60,6 +74,7 @@ mod tests {
     #[test]
     fn limits_are_those_of_the_model() {
         assert_eq!(1..=super::NAME_BYTES_MAX, limits::NAME_BYTES);
+        assert_eq!(super::TAGS_MAX, limits::TAGS_MAX);
         assert_eq!(super::PRIORITIES, limits::PRIORITIES);
         assert_eq!(super::MAX_ATTEMPTS, limits::MAX_ATTEMPTS);
         assert_eq!(super::DURATION_MAX, limits::TIMEOUT_MAX);

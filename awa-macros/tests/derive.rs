@@ -51,6 +51,10 @@ struct Tick;
 #[job(unique(period = "1d"), crate = "awa_model")]
 struct Daily(u32);
 
+#[derive(Serialize, Deserialize, JobArgs)]
+#[job(aliases("send_mail", "mail"), tags("post", "slow"), crate = "awa_model")]
+struct SendPost;
+
 fn output_of<A: awa_model::JobArgs<Output = O>, O>(_: &A) {}
 
 #[test]
@@ -63,6 +67,7 @@ fn a_bare_derive_takes_all_defaults() {
     assert_eq!(SendHTTPRequest::MAX_ATTEMPTS, limits::MAX_ATTEMPTS_DEFAULT);
     assert_eq!(SendHTTPRequest::TIMEOUT, None);
     assert_eq!(SendHTTPRequest::unique(), None);
+    assert!(SendHTTPRequest::ALIASES.is_empty() && SendHTTPRequest::TAGS.is_empty());
 }
 
 #[test]
@@ -101,4 +106,15 @@ fn args_can_be_enqueued_owned_borrowed_and_with_options() {
     assert_eq!(args(Sweep::Only { path: "/".to_owned() }), r#"{"Only":{"path":"/"}}"#);
     assert_eq!(args(Sweep::Everything), r#""Everything""#);
     assert_eq!((args(Tick), args(Daily(3))), ("null".to_owned(), "3".to_owned()));
+}
+
+#[test]
+fn tags_of_a_kind_are_given_to_each_job_before_its_own() {
+    assert_eq!(SendPost::ALIASES, ["send_mail", "mail"]);
+    let tags = |job: NewJob<SendPost>| job.prepare().expect("within limits").tags;
+    assert_eq!(tags(NewJob::new(&SendPost)), ["post", "slow"]);
+    assert_eq!(tags(NewJob::new(&SendPost).tag("today")), ["post", "slow", "today"]);
+    assert_eq!(tags(NewJob::new(&SendPost).without_tags().tag("today")), ["today"]);
+    let full = NewJob::new(&SendPost).tags((0..31).map(|number| number.to_string()));
+    assert_eq!(full.prepare().unwrap_err().to_string(), "tags is 33 tags; it must be at most 32 tags");
 }

@@ -22,6 +22,11 @@ pub trait JobArgs: Serialize + DeserializeOwned + Send + 'static {
     /// The name under which workers find the handler. Never change it while jobs of this kind exist.
     const KIND: &'static str;
 
+    /// Kinds that the same handler also runs: names that such jobs had before, or that other programs give them. What is
+    /// enqueued with these args always gets [`KIND`](Self::KIND), and jobs of different kinds are never duplicates of each
+    /// other. Remove an alias when no job of that kind is left.
+    const ALIASES: &'static [&'static str] = &[];
+
     /// What the job produces; `()` if nothing.
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
@@ -36,6 +41,10 @@ pub trait JobArgs: Serialize + DeserializeOwned + Send + 'static {
 
     /// How long one attempt may take; without limit if `None`.
     const TIMEOUT: Option<Duration> = None;
+
+    /// Tags that every job enqueued with these args gets, before those given at the call; see
+    /// [`NewJob::without_tags`](crate::NewJob::without_tags).
+    const TAGS: &'static [&'static str] = &[];
 
     /// Which other job makes a new one superfluous, if any does.
     fn unique() -> Option<Unique> {

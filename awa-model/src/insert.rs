@@ -98,7 +98,7 @@ impl<A: JobArgs> NewJob<A> {
             due: Due::Now,
             max_attempts: A::MAX_ATTEMPTS,
             timeout: A::TIMEOUT,
-            tags: Vec::new(),
+            tags: A::TAGS.iter().map(|tag| (*tag).to_owned()).collect(),
             metadata: None,
             unique: A::unique(),
             trace_context: None,
@@ -172,7 +172,8 @@ impl<A> NewJob<A> {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// Adds a tag, by which people find it: 1 to 128 bytes without control characters, at most 32 tags.
+    /// Adds a tag, by which people find it: 1 to 128 bytes without control characters. At most 32 tags, those of its kind
+    /// included.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());
         self
@@ -186,6 +187,11 @@ impl<A> NewJob<A> {
     {
         self.tags.extend(tags.into_iter().map(Into::into));
         self
+    }
+
+    /// Drops the tags given so far, those of its kind included.
+    pub fn without_tags(self) -> Self {
+        Self { tags: Vec::new(), ..self }
     }
 
     /// Attaches a JSON object of your own, at most 64 KiB. Awa stores it and never looks inside.

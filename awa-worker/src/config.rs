@@ -263,7 +263,7 @@ pub enum Mistake {
         /// What is wrong with it.
         reason: InvalidName,
     },
-    /// Two handlers for one kind.
+    /// Two handlers for one kind, aliases included.
     #[error("kind {kind:?} has two handlers")]
     KindTwice {
         /// The kind.

@@ -30,7 +30,8 @@ pub(crate) struct Registered {
 /// All handlers of a client; complete when the client is built, and never changed afterwards.
 #[derive(Default)]
 pub(crate) struct Registry {
-    handlers: HashMap<Kind, Registered>,
+    /// One entry for each kind and alias; those of one handler share it.
+    handlers: HashMap<Kind, Arc<Registered>>,
     needs: Vec<(&'static str, Requirement)>,
     data: SharedData,
     mistakes: Vec<Mistake>,
@@ -42,14 +43,21 @@ impl Registry {
         H: Handler<Marker>,
     {
         let name = <H::Args as JobArgs>::KIND;
+        let retry_policy = handler.retry_policy();
+        let registered = Arc::new(Registered { handler: Box::new(Erased::new(handler)), retry_policy });
         self.needs.extend(H::requires().into_iter().map(|requirement| (name, requirement)));
+        self.serve(name, &registered);
+        for alias in <H::Args as JobArgs>::ALIASES {
+            self.serve(alias, &registered);
+        }
+    }
+
+    fn serve(&mut self, name: &'static str, registered: &Arc<Registered>) {
         let kind = match Kind::new(name) {
             Ok(kind) => kind,
             Err(reason) => return self.mistakes.push(Mistake::InvalidKind { kind: name, reason }),
         };
-        let retry_policy = handler.retry_policy();
-        let registered = Registered { handler: Box::new(Erased::new(handler)), retry_policy };
-        if self.handlers.insert(kind, registered).is_some() {
+        if self.handlers.insert(kind, Arc::clone(registered)).is_some() {
             self.mistakes.push(Mistake::KindTwice { kind: name });
         }
     }
@@ -76,7 +84,7 @@ impl Registry {
         self.handlers.is_empty()
     }
 
-    /// The kinds with a handler, in order.
+    /// The kinds with a handler, aliases included, in order.
     pub(crate) fn kinds(&self) -> Vec<Kind> {
         let mut kinds: Vec<_> = self.handlers.keys().cloned().collect();
         kinds.sort();
@@ -84,7 +92,7 @@ impl Registry {
     }
 
     pub(crate) fn get(&self, kind: &Kind) -> Option<&Registered> {
-        self.handlers.get(kind)
+        self.handlers.get(kind).map(Arc::as_ref)
     }
 
     pub(crate) fn data(&self) -> &SharedData {

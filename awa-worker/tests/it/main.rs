@@ -6,6 +6,7 @@
 mod access;
 mod builder;
 mod displaced;
+mod handlers;
 mod leases;
 mod operators;
 mod panics;

@@ -1,0 +1,12 @@
+use awa_macros::JobArgs;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, JobArgs)]
+#[job(crate = "awa_model")]
+#[job(tags("a", "", "a", b))]
+struct Resize {
+    path: String,
+    width: u32,
+}
+
+fn main() {}
