@@ -41,7 +41,7 @@ pub enum Operated {
     NotFound,
 }
 
-/// Calls a job off. A handler that runs is told at its next heartbeat, and whatever it still returns is ignored.
+/// Calls a job off. A handler that runs is told at once, and whatever it still returns is ignored.
 /// `reason` is noted among the errors of the job.
 ///
 /// Refused for a job that has completed or failed.
@@ -123,7 +123,7 @@ pub async fn edit(db: impl PgExecutor<'_>, job: JobId, edit: JobEdit) -> Result<
     one(&answers(answer.map(|answer| vec![answer]))?)
 }
 
-/// Removes a job for good, in whatever state, and frees its unique key. A handler that runs is told at its next heartbeat.
+/// Removes a job for good, in whatever state, and frees its unique key. A handler that runs is told at once.
 ///
 /// # Errors
 /// If the database does not answer. Safe to repeat: then it is not found.

@@ -16,6 +16,7 @@ pub mod audit;
 pub mod claim;
 pub mod enqueue;
 mod error;
+pub mod fate;
 mod guarded;
 pub mod leader;
 mod lease;

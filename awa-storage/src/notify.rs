@@ -6,26 +6,28 @@
 //! length of its transaction. To fall asleep without losing a wake-up, in this order: [`try_gates`](Listener::try_gates);
 //! look for work once more; [`wait`](Listener::wait). While a producer is open the gate is not to be had: poll on.
 //!
+//! The same connection hears on a channel of the worker's own that a running attempt was taken from it ([`told`](Listener::told)),
+//! which it would otherwise learn from its next heartbeat.
+//!
 //! A task of its own owns the connection and drains it at all times, so that a slow consumer cannot hold up the server's
-//! queue of notifications; what it passes on is one pending signal, however many notifications came. When the connection
-//! breaks, its gates are gone with it: the task connects again, waiting longer each time, and signals once, since
-//! notifications may have been missed.
+//! queue of notifications; what it passes on is one pending signal, however many notifications came, and a bounded number of
+//! names. When the connection breaks, its gates are gone with it: the task connects again, waiting longer each time, and
+//! signals once, since notifications may have been missed.
 //!
 //! A session lock and LISTEN need a connection that stays one session. Behind a pooler that hands out connections per
 //! transaction do not use a `Listener`, poll.
 
 mod task;
+mod tidings;
 
 use std::{io, sync::Arc};
 
-use awa_model::QueueName;
+use awa_model::{QueueName, WorkerId};
 use sqlx::postgres::PgConnectOptions;
-use tokio::{
-    sync::{Notify, mpsc, oneshot},
-    task::JoinHandle,
-};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use self::task::{Command, Drain};
+pub use self::tidings::{Tidings, Told};
 use crate::Error;
 
 /// Commands that may wait for the task; its user sends one at a time.
@@ -33,24 +35,33 @@ const COMMANDS_MAX: usize = 4;
 
 /// A connection that listens for wake-ups, and holds the gates of the queues that its process would sleep on.
 ///
+/// The connection lives on the runtime that [`connect`](Self::connect) was called on; the listener can be used from any.
 /// Dropping it closes the connection soon after, which opens the gates.
 #[derive(Debug)]
 pub struct Listener {
     commands: mpsc::Sender<Command>,
-    signal: Arc<Notify>,
-    task: JoinHandle<()>,
+    heard: Arc<Heard>,
+}
+
+/// What the task passes on.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Work was announced, or may have been.
+    work: Notify,
+    told: tidings::Letterbox,
 }
 
 impl Listener {
-    /// Opens the connection and begins to listen.
+    /// Opens the connection and begins to listen, also to what is told to this worker alone.
     ///
     /// # Errors
     /// If the first connection cannot be made. Later ones are made by the listener itself, as often as it takes.
-    pub async fn connect(options: &PgConnectOptions) -> Result<Self, Error> {
-        let signal = Arc::new(Notify::new());
+    pub async fn connect(options: &PgConnectOptions, worker: WorkerId) -> Result<Self, Error> {
+        let heard = Arc::new(Heard::default());
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
-        let drain = Drain::connect(options.clone(), Arc::clone(&signal)).await?;
-        Ok(Self { commands, signal, task: tokio::spawn(drain.run(inbox)) })
+        let drain = Drain::connect(options.clone(), worker, Arc::clone(&heard)).await?;
+        tokio::spawn(drain.run(inbox));
+        Ok(Self { commands, heard })
     }
 
     /// Takes the gates of these queues as far as they are to be had, without waiting. Those held already stay so.
@@ -79,14 +90,23 @@ impl Listener {
     ///
     /// Cancel safe.
     pub async fn wait(&self) {
-        self.signal.notified().await;
+        self.heard.work.notified().await;
     }
 
-    /// Closes the connection and waits until that is done, at most a few seconds.
-    pub async fn close(self) {
-        drop(self.commands);
-        // The only error is a panic of the task or a runtime that goes down; the connection is closed either way.
-        let _ = self.task.await;
+    /// Resolves when attempts were taken from this worker, or when it may have missed that. Without a connection this waits
+    /// for the next one, whose first word is that something may have been missed.
+    ///
+    /// What is told is a hint, since anybody may notify: [`fates`](crate::fate::fates) knows. One caller at a time; cancel safe.
+    pub async fn told(&self) -> Tidings {
+        self.heard.told.next().await
+    }
+
+    /// Closes the connection and waits until that is done, at most a few seconds. What is asked of the listener afterwards fails.
+    pub async fn close(&self) {
+        // It ends by itself when its runtime does.
+        if self.commands.send(Command::Close).await.is_ok() {
+            self.commands.closed().await;
+        }
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Command) -> Result<T, Error> {

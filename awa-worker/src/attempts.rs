@@ -10,28 +10,61 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use awa_model::{JobId, Kind, Priority, QueueName};
+use awa_storage::fate::Fate;
 use awa_storage::{Claimed, Held, Lease};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocked::Polled;
 use crate::progress_buffer::ProgressBuffer;
 
 /// Why an attempt was asked to stop.
+///
+/// All but [`TimedOut`](Self::TimedOut) and [`Shutdown`](Self::Shutdown) mean that the job is not this attempt's any more:
+/// whatever the handler still returns is discarded, and what it still reports is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// The attempt is no longer this process's: it was rescued, cancelled or deleted. Whatever it still writes is refused.
-    LeaseLost,
     /// The time that one attempt may take is over.
     TimedOut,
     /// The process is shutting down and its time to drain is over. The job goes back without having spent an attempt.
     Shutdown,
+    /// Another process has the job, or will have it: this one was taken for dead.
+    LeaseLost,
+    /// Somebody cancelled or deleted the job.
+    Cancelled,
+    /// A callback has ended the attempt from outside.
+    Answered,
 }
 
 impl CancelReason {
-    const ALL: [Self; 3] = [Self::LeaseLost, Self::TimedOut, Self::Shutdown];
+    const ALL: [Self; 5] = [Self::TimedOut, Self::Shutdown, Self::LeaseLost, Self::Cancelled, Self::Answered];
+
+    /// Whether the lease is gone, so that nothing the attempt does counts any more.
+    #[must_use]
+    pub fn is_gone(self) -> bool {
+        !matches!(self, Self::TimedOut | Self::Shutdown)
+    }
+
+    /// The reason that lies in what became of the attempt.
+    pub(crate) fn of(fate: Fate) -> Self {
+        match fate {
+            Fate::Cancelled | Fate::Deleted => Self::Cancelled,
+            Fate::Answered => Self::Answered,
+            _ => Self::LeaseLost,
+        }
+    }
+
+    fn code(self) -> u8 {
+        let place = Self::ALL.iter().position(|other| *other == self).unwrap_or_default();
+        u8::try_from(place + 1).unwrap_or(u8::MAX)
+    }
+
+    fn read(code: u8) -> Option<Self> {
+        usize::from(code).checked_sub(1).and_then(|place| Self::ALL.get(place)).copied()
+    }
 }
 
 /// The job as it was claimed, without the lease and the args: each of those has an owner of its own.
@@ -65,8 +98,11 @@ pub(crate) struct Attempt {
     progress: OnceLock<Arc<ProgressBuffer>>,
     progress_bytes_max: usize,
     cancelled: CancellationToken,
-    /// Place of the first reason in [`CancelReason::ALL`], plus one; 0 while there is none.
+    /// The code of the reason; 0 while there is none.
     reason: AtomicU8,
+    pub(crate) polled: Polled,
+    /// When it arrived here: for durations in this process.
+    pub(crate) since: Instant,
 }
 
 impl Attempt {
@@ -97,6 +133,8 @@ impl Attempt {
             progress_bytes_max,
             cancelled: CancellationToken::new(),
             reason: AtomicU8::new(0),
+            polled: Polled::default(),
+            since: Instant::now(),
         };
         (attempt, claimed.args)
     }
@@ -120,18 +158,18 @@ impl Attempt {
         &self.cancelled
     }
 
-    /// Tells the handler to stop. The first reason stays.
+    /// Tells the handler to stop. The first reason stays, but for one that says more: that the lease is gone.
     pub(crate) fn cancel(&self, reason: CancelReason) {
-        let place = CancelReason::ALL.iter().position(|other| *other == reason).unwrap_or_default();
-        let code = u8::try_from(place + 1).unwrap_or(u8::MAX);
-        // Failing means that there is a reason already, which stays.
-        let _ = self.reason.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+        // Failing means that the reason that is there stays.
+        let _ = self.reason.fetch_update(Ordering::AcqRel, Ordering::Acquire, |code| match CancelReason::read(code) {
+            Some(first) if first.is_gone() || !reason.is_gone() => None,
+            _ => Some(reason.code()),
+        });
         self.cancelled.cancel();
     }
 
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
-        let code = usize::from(self.reason.load(Ordering::Acquire));
-        code.checked_sub(1).and_then(|place| CancelReason::ALL.get(place)).copied()
+        CancelReason::read(self.reason.load(Ordering::Acquire))
     }
 
     /// Takes the right to say how this attempt ended: the lease, for the first caller only.
@@ -147,10 +185,10 @@ impl Attempt {
     }
 
     /// The lease is gone: stop the handler, and take no answer from it.
-    fn lose(&self) {
+    fn lose(&self, reason: CancelReason) {
         // Gone, so that nobody answers with it.
         let _: Option<Lease> = self.take_lease();
-        self.cancel(CancelReason::LeaseLost);
+        self.cancel(reason);
     }
 }
 
@@ -186,7 +224,7 @@ impl Attempts {
         }
         drop(held);
         for older in lost {
-            older.attempt.lose();
+            older.attempt.lose(CancelReason::LeaseLost);
         }
     }
 
@@ -199,13 +237,14 @@ impl Attempts {
         self.tell_if_empty(&held);
     }
 
-    /// Storage said that these leases are lost: their handlers are told, and what they answer is discarded.
-    pub(crate) fn lose<'a>(&self, attempts: impl IntoIterator<Item = &'a Arc<Attempt>>) {
-        for attempt in attempts {
-            Self::remove(&mut self.lock(), attempt);
-            attempt.lose();
+    /// Storage said that this lease is lost: the handler is told why, and what it answers is discarded.
+    pub(crate) fn lose(&self, attempt: &Arc<Attempt>, reason: CancelReason) {
+        {
+            let mut held = self.lock();
+            Self::remove(&mut held, attempt);
+            self.tell_if_empty(&held);
         }
-        self.tell_if_empty(&self.lock());
+        attempt.lose(reason);
     }
 
     /// Removes this attempt, and not a newer one on the same job.
@@ -241,7 +280,13 @@ impl Attempts {
 
     /// All attempts held now.
     pub(crate) fn all(&self) -> Vec<Arc<Attempt>> {
-        self.lock().values().map(|entry| Arc::clone(&entry.attempt)).collect()
+        self.select(|_| true)
+    }
+
+    /// Those of the attempts held now that `wanted` picks, which should be quick: it is asked under the lock.
+    pub(crate) fn select(&self, wanted: impl Fn(&Attempt) -> bool) -> Vec<Arc<Attempt>> {
+        let wanted = |entry: &&Entry| wanted(&entry.attempt);
+        self.lock().values().filter(wanted).map(|entry| Arc::clone(&entry.attempt)).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

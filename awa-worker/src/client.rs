@@ -12,10 +12,12 @@ use crate::config::{BuildError, Config, Mistake, QueueConfig, ServedQueue, check
 use crate::enqueue;
 use crate::failure::Error;
 use crate::handler::Handler;
+use crate::leftovers::ShutdownReport;
 use crate::maintenance;
 use crate::registry::Registry;
 use crate::runtime::{self, Running};
-use crate::shutdown::{Shutdown, ShutdownReport};
+use crate::shutdown::Shutdown;
+use crate::signal;
 
 /// Enqueues jobs and runs them. Cheap to clone.
 ///
@@ -124,6 +126,9 @@ impl Client {
 
     /// Runs jobs until `stop` resolves, then drains for the configured time.
     ///
+    /// With [`shutdown_signal`](crate::shutdown_signal) as `stop`, or anything that waits for it, a second signal while the
+    /// worker drains turns the drain into [`Shutdown::Now`].
+    ///
     /// Dropping this future asks running handlers to stop, as dropping [`Running`] does.
     ///
     /// # Errors
@@ -134,7 +139,14 @@ impl Client {
             () = stop => {}
             ended = running.ended() => return ended,
         }
-        running.shutdown(Shutdown::Drain { timeout: self.shared.config.drain_timeout }).await
+        let draining = running.shutdown(Shutdown::Drain { timeout: self.shared.config.drain_timeout });
+        tokio::pin!(draining);
+        tokio::select! {
+            report = &mut draining => return report,
+            () = signal::another() => tracing::info!("asked again to stop: running handlers are asked to stop too"),
+        }
+        let (report, _) = tokio::join!(draining, running.shutdown(Shutdown::Now));
+        report
     }
 }
 

@@ -295,7 +295,8 @@ impl JobContext {
                     Ok(())
                 }
                 Guarded::Lost => {
-                    attempt.cancel(CancelReason::LeaseLost);
+                    let fate = store.fate(&attempt.held).await.ok().flatten();
+                    attempt.cancel(fate.map_or(CancelReason::LeaseLost, CancelReason::of));
                     Err(Error::LeaseLost)
                 }
             }

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use tokio::select;
 use tracing::Instrument as _;
 
-use crate::bounded::bounded;
 use crate::engine::Engine;
 use crate::flow::Pace;
 use crate::idle::Sleeper;
@@ -36,7 +35,8 @@ pub(crate) async fn run(engine: Arc<Engine>, sleeper: Sleeper) {
     while !engine.draining.is_cancelled() {
         dispatcher.pass().await;
     }
-    dispatcher.sleeper.close().await;
+    // The connection goes on listening for what runs; producers need not wake this worker any more.
+    dispatcher.sleeper.rise().await;
 }
 
 struct Dispatcher {
@@ -64,7 +64,7 @@ impl Dispatcher {
         }
         let asked: usize = wants.iter().map(|(_, wanted)| wanted).sum();
         let started = Instant::now();
-        let claim = bounded(self.engine.cursors.claim(&self.engine.pool, &wants));
+        let claim = self.engine.bounded(self.engine.cursors.claim(&self.engine.pool, &wants));
         match claim.instrument(telemetry::claim_span(asked)).await {
             Ok(claimed) => {
                 self.failed = 0;

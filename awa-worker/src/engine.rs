@@ -1,21 +1,24 @@
 //! What the parts of a running worker share.
 
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use awa_model::WorkerId;
-use awa_storage::{Claimed, Cursors};
+use awa_storage::{Claimed, Cursors, Error};
 use sqlx::PgPool;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::attempts::{Attempt, Attempts};
+use crate::blocked::Ticks;
+use crate::bounded::Patience;
 use crate::config::Config;
 use crate::context::Services;
 use crate::executor;
 use crate::finalizer::Finished;
 use crate::flow::Flow;
+use crate::leftovers::Leftovers;
 use crate::registry::Registry;
 use crate::slots::{Slot, Slots};
 use crate::verdict::Ending;
@@ -37,15 +40,24 @@ pub(crate) struct Engine {
     pub(crate) finished: mpsc::UnboundedSender<Finished>,
     /// Whose turn it is to settle an attempt alone.
     pub(crate) alone: tokio::sync::Mutex<()>,
-    /// Jobs on their way back to their queue, unfinished.
-    pub(crate) returned: AtomicUsize,
+    /// What a drain leaves unfinished.
+    pub(crate) leftovers: Leftovers,
+    /// Counts time for polls of handlers.
+    pub(crate) ticks: Ticks,
     /// Fired first: nothing is claimed from here on, while everything else goes on.
     pub(crate) draining: CancellationToken,
     /// Fired last: handlers are cut off at their next await, and settlements that still fail are given up.
     pub(crate) abandoned: CancellationToken,
+    /// Hears both.
+    pub(crate) patience: Patience,
 }
 
 impl Engine {
+    /// Runs a statement for as long as is reasonable at the moment.
+    pub(crate) async fn bounded<T>(&self, statement: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.patience.bounded(statement).await
+    }
+
     /// Starts the handlers of jobs that were just claimed.
     ///
     /// Jobs that arrive when the process drains already go back at once: their claim was under way when the drain began.
@@ -71,7 +83,7 @@ impl Engine {
     }
 
     /// Returns a job that nobody runs, or nobody any longer, as if it had not been claimed.
-    pub(crate) fn give_back(&self, attempt: Arc<Attempt>, slot: Option<Slot>) {
+    pub(crate) fn give_back(self: &Arc<Self>, attempt: Arc<Attempt>, slot: Option<Slot>) {
         // Without a lease, somebody else has said already how the attempt ended.
         if let Some(lease) = attempt.take_lease() {
             self.finish(Finished::new(self, attempt, lease, Ending::given_back(), slot.map(Arc::new)));

@@ -1,18 +1,21 @@
 //! One attempt: decode, run, and say how it ended.
 //!
 //! The handler's future is polled to its end and never cut off while the process lives. When its time is over, or its
-//! lease is lost, it is told through its cancellation token and keeps its slot until it returns: a handler that does not
-//! listen cannot make the process hold more jobs than it may. Its panics are values, wherever they come from.
+//! job is taken from it, it is told through its cancellation token and keeps its slot until it returns: a handler that does
+//! not listen cannot make the process hold more jobs than it may, and is named in the log. Its panics are values, wherever
+//! they come from.
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use awa_storage::Lease;
 use tokio::select;
 use tracing::Instrument as _;
 
 use crate::attempts::{Attempt, CancelReason};
+use crate::blocked::Noted;
 use crate::context::JobContext;
 use crate::engine::Engine;
 use crate::error::JobError;
@@ -21,6 +24,7 @@ use crate::handler::{Call, RawOutcome};
 use crate::panics::{self, CatchPanic, Panic};
 use crate::registry::Registered;
 use crate::slots::Slot;
+use crate::taken;
 use crate::telemetry::{self, JOB_ATTEMPT, JOB_ID, JOB_KIND, OUTCOME};
 use crate::verdict::{Answer, Circumstances, Ending, ending};
 
@@ -59,7 +63,8 @@ impl Run {
         };
         drop(args);
         let timeout = shorter(call.timeout, self.attempt.facts.timeout);
-        self.run(CatchPanic::new(call.running), registered, timeout).await;
+        let handler = Noted::new(CatchPanic::new(call.running), &self.attempt.polled, &self.engine.ticks);
+        self.run(handler, registered, timeout).await;
     }
 
     fn prepare<'a>(&self, registered: &'a Registered, args: &str) -> Result<Call<'a>, Answer> {
@@ -76,37 +81,47 @@ impl Run {
 
     async fn run(
         &self,
-        mut handler: CatchPanic<'_, Result<RawOutcome, JobError>>,
+        mut handler: impl Future<Output = Returned> + Unpin,
         registered: &Registered,
         timeout: Option<Duration>,
     ) {
         select! {
             biased;
             returned = &mut handler => return self.finish(answer(returned), Some(registered), timeout),
+            () = self.attempt.cancellation().cancelled() => {}
             () = elapsed(timeout) => self.attempt.cancel(CancelReason::TimedOut),
             () = self.engine.abandoned.cancelled() => return,
         }
+        let asked = Instant::now();
         select! {
             biased;
             returned = &mut handler => return self.finish(answer(returned), Some(registered), timeout),
             () = tokio::time::sleep(self.engine.config.cancel_grace) => {}
             () = self.engine.abandoned.cancelled() => return,
         }
-        self.finish(Answer::TimedOut, Some(registered), timeout);
+        let reason = self.attempt.cancel_reason();
         tracing::warn!(
             { JOB_ID } = self.attempt.job_id().get(),
             { JOB_KIND } = %self.attempt.facts.kind,
-            "the handler goes on after its time: the job is tried again, its slot stays taken until the handler returns"
+            reason = reason.map(tracing::field::debug),
+            asked_for = ?asked.elapsed(),
+            "a handler goes on although it was asked to stop: its slot stays taken until it returns"
         );
+        if reason == Some(CancelReason::TimedOut) {
+            self.finish(Answer::TimedOut, Some(registered), timeout);
+        }
         select! {
             biased;
-            returned = &mut handler => self.discard(answer(returned)),
+            returned = &mut handler => self.finish(answer(returned), Some(registered), timeout),
             () = self.engine.abandoned.cancelled() => {}
         }
     }
 
     /// Decides what the answer means and hands it over, if the attempt is still ours to end.
     fn finish(&self, answer: Answer, registered: Option<&Registered>, timeout: Option<Duration>) {
+        if let Some(reason) = self.attempt.cancel_reason().filter(|reason| reason.is_gone()) {
+            self.engine.attempts.lose(&self.attempt, reason);
+        }
         let Some(lease) = self.attempt.take_lease() else { return self.discard(answer) };
         let circumstances = Circumstances {
             reason: self.attempt.cancel_reason(),
@@ -151,12 +166,7 @@ impl Run {
 
     /// The attempt was ended without its handler: what the handler says now has no effect.
     fn discard(&self, answer: Answer) {
-        tracing::warn!(
-            { JOB_ID } = self.attempt.job_id().get(),
-            { JOB_KIND } = %self.attempt.facts.kind,
-            reason = ?self.attempt.cancel_reason(),
-            "the handler returned after its attempt had ended: the result is discarded"
-        );
+        taken::discarded(&self.attempt);
         panics::drop_quietly(answer);
     }
 }

@@ -11,7 +11,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use awa_model::{JobId, JobState};
@@ -24,12 +23,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::attempts::{Attempt, Attempts};
-use crate::bounded::bounded;
+use crate::attempts::Attempt;
 use crate::engine::Engine;
+use crate::leftovers::UnfinishedEnd;
 use crate::slots::Slot;
 use crate::verdict::Ending;
-use crate::{jitter, telemetry};
+use crate::{jitter, taken, telemetry};
 
 /// Batches that are being written at once: one more than one, so that collecting never waits for the network.
 const WRITES_MAX: usize = 2;
@@ -56,7 +55,9 @@ enum Outcome {
 /// Dropped unsettled, the attempt is given up: it gets no more heartbeats, and rescue will find it.
 struct Owed {
     attempt: Arc<Attempt>,
-    attempts: Arc<Attempts>,
+    engine: Arc<Engine>,
+    /// Whether the job goes back to its queue as it was.
+    returns: bool,
     /// Freed with this value, that is after the answer of the database.
     _slot: Option<Arc<Slot>>,
     settled: bool,
@@ -64,23 +65,21 @@ struct Owed {
 
 impl Finished {
     pub(crate) fn new(
-        engine: &Engine,
+        engine: &Arc<Engine>,
         attempt: Arc<Attempt>,
         lease: Lease,
         ending: Ending,
         slot: Option<Arc<Slot>>,
     ) -> Self {
+        let returns = matches!(ending, Ending::Settled(Verdict::Release));
         let outcome = match ending {
             Ending::Completed(result) => Outcome::Completed(Completion { lease, result }),
             Ending::Settled(verdict) => {
-                if matches!(verdict, Verdict::Release) {
-                    engine.returned.fetch_add(1, Ordering::AcqRel);
-                }
                 let progress = attempt.reported().and_then(|buffer| buffer.unconfirmed());
                 Outcome::Settled(Settlement { lease, verdict, progress })
             }
         };
-        let owed = Owed { attempt, attempts: Arc::clone(&engine.attempts), _slot: slot, settled: false };
+        let owed = Owed { attempt, engine: Arc::clone(engine), returns, _slot: slot, settled: false };
         Self { outcome, owed }
     }
 
@@ -92,7 +91,10 @@ impl Finished {
 impl Drop for Owed {
     fn drop(&mut self) {
         if !self.settled {
-            self.attempts.release([&self.attempt]);
+            if self.engine.draining.is_cancelled() {
+                self.engine.leftovers.note(&self.attempt, UnfinishedEnd::LeftToRescue);
+            }
+            self.engine.attempts.release([&self.attempt]);
             tracing::error!(
                 job.id = self.attempt.job_id().get(),
                 job.kind = %self.attempt.facts.kind,
@@ -238,7 +240,7 @@ async fn write<R: Row>(engine: &Arc<Engine>, whole: Piece<R>) {
             continue;
         }
         match send_until_answered(engine, &piece.rows).await {
-            Sent::Answered(answers) => note_or_insist(engine, piece, answers),
+            Sent::Answered(answers) => note_or_insist(engine, piece, answers).await,
             Sent::Refused(error) if piece.rows.len() > 1 => {
                 let size = piece.rows.len();
                 tracing::warn!(%error, batch.size = size, "a batch of outcomes was refused: trying it in halves");
@@ -255,7 +257,7 @@ async fn write<R: Row>(engine: &Arc<Engine>, whole: Piece<R>) {
 }
 
 /// Notes what is settled, and sees to it that what was left alone is settled one by one.
-fn note_or_insist<R: Row>(engine: &Arc<Engine>, piece: Piece<R>, answers: Vec<Option<Applied>>) {
+async fn note_or_insist<R: Row>(engine: &Arc<Engine>, piece: Piece<R>, answers: Vec<Option<Applied>>) {
     let (mut written, mut states) = (Vec::new(), Vec::new());
     for ((row, owed), answer) in piece.rows.into_iter().zip(piece.owed).zip(answers) {
         match answer {
@@ -269,7 +271,7 @@ fn note_or_insist<R: Row>(engine: &Arc<Engine>, piece: Piece<R>, answers: Vec<Op
             }
         }
     }
-    note(engine, written, states);
+    note(engine, written, states).await;
 }
 
 enum Sent {
@@ -282,7 +284,7 @@ enum Sent {
 async fn send_until_answered<R: Row>(engine: &Engine, rows: &[R]) -> Sent {
     let mut pause = PAUSES.0;
     loop {
-        let error = match bounded(R::send(&engine.pool, rows)).await {
+        let error = match engine.bounded(R::send(&engine.pool, rows)).await {
             Ok(answers) => return Sent::Answered(answers),
             Err(error) => error,
         };
@@ -316,10 +318,10 @@ async fn insist<R: Row>(engine: Arc<Engine>, one: Piece<R>, mut refused: Option<
         }
         let answer = {
             let _turn = engine.alone.lock().await;
-            bounded(row.send_alone(&engine.pool)).await
+            engine.bounded(row.send_alone(&engine.pool)).await
         };
         match answer {
-            Ok(answer) => return note(&engine, one.owed, vec![answer]),
+            Ok(answer) => return note(&engine, one.owed, vec![answer]).await,
             Err(latest) => refused = Some(latest),
         }
     }
@@ -331,10 +333,9 @@ async fn insist<R: Row>(engine: Arc<Engine>, one: Piece<R>, mut refused: Option<
 }
 
 /// The outcomes are durable, or their leases are lost: let go of the attempts, then of their slots.
-fn note(engine: &Engine, written: Vec<Owed>, answers: Vec<Applied>) {
-    engine.attempts.release(written.iter().map(|owed| &owed.attempt));
-    for (mut owed, answer) in written.into_iter().zip(answers) {
-        owed.settled = true;
+async fn note(engine: &Engine, mut written: Vec<Owed>, answers: Vec<Applied>) {
+    let mut lost = Vec::new();
+    for (owed, answer) in written.iter().zip(&answers) {
         let attempt = &owed.attempt;
         match answer {
             Guarded::Applied(JobState::Failed) => tracing::warn!(
@@ -343,12 +344,16 @@ fn note(engine: &Engine, written: Vec<Owed>, answers: Vec<Applied>) {
                 job.attempt = attempt.facts.attempt,
                 "a job has failed for good"
             ),
+            Guarded::Applied(_) if owed.returns && engine.draining.is_cancelled() => {
+                engine.leftovers.note(attempt, UnfinishedEnd::Returned);
+            }
             Guarded::Applied(_) => {}
-            Guarded::Lost => tracing::warn!(
-                job.id = attempt.job_id().get(),
-                job.kind = %attempt.facts.kind,
-                "the lease was lost before the attempt ended: its result is discarded"
-            ),
+            Guarded::Lost => lost.push(Arc::clone(attempt)),
         }
     }
+    // Before anything is let go of: a drain that has nothing left to wait for would cut the question off.
+    taken::unheard(engine, &lost).await;
+    engine.attempts.release(written.iter().map(|owed| &owed.attempt));
+    written.iter_mut().for_each(|owed| owed.settled = true);
+    drop(written);
 }

@@ -1,7 +1,6 @@
 //! Signs of life: of the process, and of each attempt that has run for a while.
 //!
-//! They come from a thread of their own, with a runtime and a connection of its own. Handlers that block every thread of
-//! the service's runtime delay everything else in this process, but they are not taken for dead. The thread goes on until
+//! They come from the side thread ([`side`](crate::side)), so that blocking handlers are not taken for dead, and go on until
 //! the last attempt of a drain has ended. An attempt shorter than one interval needs no beat: its claim was one.
 //!
 //! Progress travels along (ADR-014): attempts with something to report go in one statement, the rest in another. An
@@ -9,97 +8,26 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use awa_storage::workers::{self, WorkerInfo};
 use awa_storage::{Error, Held, attempt};
 use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use tokio::select;
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use crate::attempts::Attempt;
-use crate::bounded::within;
+use crate::bounded::{STATEMENT_MAX, within};
 use crate::engine::Engine;
 use crate::progress_buffer::{ProgressBuffer, Snapshot};
+use crate::taken;
 
-/// The thread looks this many times an interval for attempts that are due: a failed beat is soon tried again.
+/// The heart looks this many times an interval for attempts that are due: a failed beat is soon tried again.
 const LOOKS_PER_INTERVAL: u32 = 4;
 
 /// A statement gets at least this long: more than it may wait for somebody's lock.
 const STATEMENT_MIN: Duration = Duration::from_millis(1500);
 
-/// The thread that beats. Dropping it asks it to stop.
-#[derive(Debug)]
-pub(crate) struct Heartbeat {
-    stop: CancellationToken,
-    stopped: Option<oneshot::Receiver<()>>,
-}
-
-impl Heartbeat {
-    /// Starts the thread.
-    pub(crate) fn start(
-        engine: Arc<Engine>,
-        registration: WorkerInfo,
-        options: PgConnectOptions,
-    ) -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let stop = CancellationToken::new();
-        let (tell, stopped) = oneshot::channel();
-        let heard = stop.clone();
-        thread::Builder::new().name("awa-heartbeat".to_owned()).spawn(move || {
-            runtime.block_on(beat(engine, registration, options, heard));
-            drop(runtime);
-            // Nobody listens if the worker was dropped; then nobody needs to know.
-            let _ = tell.send(());
-        })?;
-        Ok(Self { stop, stopped: Some(stopped) })
-    }
-
-    /// Resolves when the thread has ended, which it does unasked only by a panic.
-    pub(crate) async fn ended(&mut self) {
-        if let Some(stopped) = &mut self.stopped {
-            let _ = stopped.await;
-        }
-        self.stopped = None;
-    }
-
-    /// Stops the thread and waits for its connection to be closed.
-    pub(crate) async fn stop(mut self) {
-        self.stop.cancel();
-        self.ended().await;
-    }
-}
-
-impl Drop for Heartbeat {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
-/// Beats until told to stop.
-async fn beat(engine: Arc<Engine>, registration: WorkerInfo, options: PgConnectOptions, stop: CancellationToken) {
-    // Made here, so that its socket is driven by this thread.
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
-    let interval = engine.config.heartbeat_interval;
-    let mut heart = Heart { engine, pool, registration, beaten: Instant::now() };
-    let mut ticks = tokio::time::interval(interval / LOOKS_PER_INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        select! {
-            _ = ticks.tick() => {}
-            () = stop.cancelled() => break,
-        }
-        if let Err(error) = heart.pass().await {
-            tracing::warn!(%error, "heartbeat failed: trying again soon");
-        }
-    }
-    heart.pool.close().await;
-}
-
-struct Heart {
+/// Beats for one worker.
+pub(crate) struct Heart {
     engine: Arc<Engine>,
     pool: PgPool,
     registration: WorkerInfo,
@@ -108,6 +36,22 @@ struct Heart {
 }
 
 impl Heart {
+    pub(crate) fn new(engine: Arc<Engine>, pool: PgPool, registration: WorkerInfo) -> Self {
+        Self { engine, pool, registration, beaten: Instant::now() }
+    }
+
+    /// Beats until it is dropped.
+    pub(crate) async fn beat(&mut self) {
+        let mut ticks = tokio::time::interval(self.engine.config.heartbeat_interval / LOOKS_PER_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = self.pass().await {
+                tracing::warn!(%error, "heartbeat failed: trying again soon");
+            }
+        }
+    }
+
     /// Beats for whatever is due.
     async fn pass(&mut self) -> Result<(), Error> {
         let interval = self.engine.config.heartbeat_interval;
@@ -124,7 +68,7 @@ impl Heart {
 
     /// How long one statement may take. On a connection that died without a word it must not silence the heart.
     fn limit(&self) -> Duration {
-        self.engine.config.heartbeat_interval.max(STATEMENT_MIN)
+        self.engine.config.heartbeat_interval.clamp(STATEMENT_MIN, STATEMENT_MAX)
     }
 
     /// Two statements while none fails: one for those that have progress to report, one for the rest.
@@ -151,7 +95,7 @@ impl Heart {
                 continue;
             }
             match within(self.limit(), send(&self.pool, &piece)).await {
-                Ok(lost) => self.note(piece, &lost, at),
+                Ok(lost) => self.note(piece, &lost, at).await,
                 Err(error) if error.is_transient() && !error.is_contention() => return Err(error),
                 Err(_) if piece.len() > 1 => {
                     pieces.push(piece.split_off(piece.len() / 2));
@@ -170,7 +114,7 @@ impl Heart {
     }
 
     /// Notes who lives, and tells the handlers of those that do not.
-    fn note(&self, written: Vec<Beat>, lost: &[Held], at: Instant) {
+    async fn note(&self, written: Vec<Beat>, lost: &[Held], at: Instant) {
         let mut beaten = Vec::with_capacity(written.len());
         for Beat { attempt, snapshot } in written {
             if let Some(snapshot) = snapshot
@@ -182,18 +126,9 @@ impl Heart {
         }
         if !lost.is_empty() {
             let mut by_name: HashMap<_, _> = beaten.drain(..).map(|attempt| (attempt.held, attempt)).collect();
-            let mut gone: Vec<_> = lost.iter().filter_map(|name| by_name.remove(name)).collect();
-            // One whose outcome is on its way may have been settled since it was picked: the finalizer will hear.
-            gone.retain(|attempt| !attempt.is_answered());
-            for attempt in &gone {
-                tracing::warn!(
-                    job.id = attempt.job_id().get(),
-                    job.kind = %attempt.facts.kind,
-                    "the lease of a running attempt is lost: its handler is asked to stop"
-                );
-            }
-            self.engine.attempts.lose(&gone);
+            let gone = lost.iter().filter_map(|name| by_name.remove(name)).collect();
             beaten = by_name.into_values().collect();
+            taken::lost(&self.engine, &self.pool, self.limit(), gone).await;
         }
         self.engine.attempts.beaten(&beaten, at);
     }

@@ -6,13 +6,13 @@
 //! has its row seen by that poll or keeps the gate from being taken. While the gate is not to be had, a producer is in the
 //! middle of its transaction: short polls go on until it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use awa_model::QueueName;
 use awa_storage::notify::Listener;
 use tokio::select;
 
-use crate::bounded::bounded;
 use crate::engine::Engine;
 use crate::flow::Pace;
 use crate::jitter;
@@ -33,13 +33,13 @@ const POLLS_PER_GATE: u32 = 10;
 pub(crate) struct Sleeper {
     queues: Vec<QueueName>,
     /// `None` where LISTEN is switched off or cannot be had: then polling has to do.
-    listener: Option<Listener>,
+    listener: Option<Arc<Listener>>,
     /// Whether gates may be held.
     asked: bool,
 }
 
 impl Sleeper {
-    pub(crate) fn new(queues: Vec<QueueName>, listener: Option<Listener>) -> Self {
+    pub(crate) fn new(queues: Vec<QueueName>, listener: Option<Arc<Listener>>) -> Self {
         Self { queues, listener, asked: false }
     }
 
@@ -58,13 +58,6 @@ impl Sleeper {
             && let Err(error) = listener.release_gates(&self.queues).await
         {
             tracing::debug!(%error, "the gates are gone with their connection");
-        }
-    }
-
-    /// Closes the LISTEN connection.
-    pub(crate) async fn close(self) {
-        if let Some(listener) = self.listener {
-            listener.close().await;
         }
     }
 
@@ -134,7 +127,7 @@ impl Night<'_> {
         if self.engine.draining.is_cancelled() {
             return Some(false);
         }
-        match bounded(self.engine.cursors.pulse(&self.engine.pool, false)).await {
+        match self.engine.bounded(self.engine.cursors.pulse(&self.engine.pool, false)).await {
             Ok(pulse) if pulse.moved => Some(self.wake()),
             // What is left to look at resolves without an insert: claim once, then sleep on.
             Ok(_) if self.engine.flow.pace() != Pace::Quiet && self.polls > 0 => Some(false),

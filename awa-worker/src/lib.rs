@@ -18,6 +18,7 @@
 //! heartbeat thread. They share one `Engine` and know each other by what they hand on: claimed jobs, outcomes.
 
 mod attempts;
+mod blocked;
 mod bounded;
 mod client;
 mod config;
@@ -34,6 +35,7 @@ mod handler;
 mod heartbeat;
 mod idle;
 mod jitter;
+mod leftovers;
 mod looker;
 mod maintenance;
 mod operate;
@@ -43,9 +45,11 @@ mod registry;
 mod runtime;
 mod schema;
 mod shutdown;
+mod side;
 mod signal;
 mod slots;
 mod store;
+mod taken;
 pub mod telemetry;
 mod verdict;
 
@@ -70,9 +74,10 @@ pub use crate::failure::Error;
 pub use crate::handler::{
     Data, FromContext, Handler, HandlerExt, Registration, Requirement, ViaRegistration, ViaWorker, Worker,
 };
+pub use crate::leftovers::{ShutdownReport, Unfinished, UnfinishedEnd};
 pub use crate::runtime::Running;
 pub use crate::schema::migrate;
-pub use crate::shutdown::{Shutdown, ShutdownReport};
+pub use crate::shutdown::Shutdown;
 pub use crate::signal::shutdown_signal;
 
 /// The README's examples compile.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use awa_storage::claim::Tick;
 use tokio::select;
 
-use crate::bounded::bounded;
 use crate::engine::Engine;
 use crate::flow::Pace;
 use crate::jitter;
@@ -58,7 +57,7 @@ impl Looker {
     async fn pass(&mut self, started: Instant) -> Duration {
         let flow = &self.engine.flow;
         let seen = flow.seen();
-        match bounded(self.engine.cursors.tick(&self.engine.pool)).await {
+        match self.engine.bounded(self.engine.cursors.tick(&self.engine.pool)).await {
             Ok(tick) => {
                 if tick.found > 0 {
                     flow.claim();
@@ -91,7 +90,7 @@ impl Looker {
             return;
         }
         self.persisted = Instant::now();
-        if let Err(error) = bounded(self.engine.cursors.persist_marks(&self.engine.pool)).await {
+        if let Err(error) = self.engine.bounded(self.engine.cursors.persist_marks(&self.engine.pool)).await {
             self.unpersisted = true;
             tracing::warn!(%error, "the marks could not be persisted: trying again");
         }

@@ -9,7 +9,8 @@ use crate::failure::Error;
 
 /// Operators' calls. The [`Operated`] that most of them answer says whether the wish was granted, and why not.
 impl Client {
-    /// Calls a job off. A handler that runs is told at its next heartbeat, and whatever it still returns is ignored.
+    /// Calls a job off. A handler that runs is told within milliseconds, without LISTEN at its next heartbeat, and whatever it
+    /// still returns is ignored.
     /// `reason` is noted among the errors of the job. Refused for a job that has completed or failed.
     ///
     /// # Errors
@@ -70,7 +71,7 @@ impl Client {
         }
     }
 
-    /// Removes a job for good, in whatever state, and frees its unique key. A handler that runs is told at its next heartbeat.
+    /// Removes a job for good, in whatever state, and frees its unique key. A handler that runs is told as by [`Client::cancel`].
     ///
     /// # Errors
     /// As [`Client::cancel`].

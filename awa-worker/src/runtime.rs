@@ -2,7 +2,7 @@
 //!
 //! | part | runs | ends |
 //! |---|---|---|
-//! | heartbeat | on a thread of its own | after the last attempt |
+//! | heartbeat, listening, watching for blocked threads | on a thread of their own | after the last attempt |
 //! | finalizer | on a task | after the last outcome |
 //! | looker, dispatcher, maintenance | on a task each | when a drain begins |
 //! | a handler | on a task each | by itself |
@@ -12,11 +12,9 @@
 //! down in order ([`shutdown`](crate::shutdown)), whether or not anybody waits for that.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use awa_model::WorkerId;
-use awa_storage::notify::Listener;
 use awa_storage::workers::{self, WorkerInfo};
 use awa_storage::{Cursors, schema};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -28,25 +26,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::attempts::Attempts;
+use crate::blocked::Ticks;
+use crate::bounded::Patience;
 use crate::client::Shared;
 use crate::context::Services;
 use crate::engine::Engine;
 use crate::failure::Error;
 use crate::finalizer::{self, Finished};
 use crate::flow::Flow;
-use crate::heartbeat::{self, Heartbeat};
 use crate::idle::Sleeper;
+use crate::leftovers::{Leftovers, ShutdownReport};
 use crate::maintenance::Maintenance;
-use crate::shutdown::{self, Ended, Shutdown, ShutdownReport, Wish};
+use crate::shutdown::{self, Ended, GOODBYE_MAX, Shutdown, Wish};
+use crate::side::Side;
 use crate::slots::Slots;
 use crate::store::PoolStore;
-use crate::{dispatcher, looker, maintenance, panics};
+use crate::{dispatcher, heartbeat, looker, maintenance, panics};
 
 /// How long the worker's own statements wait for one of its connections.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long saying goodbye to the database may take.
-const GOODBYE_MAX: Duration = Duration::from_secs(5);
 
 /// What the worker calls itself to the database and in the list of workers.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -83,7 +81,7 @@ impl Running {
     /// [`Error::Stopped`] if it ended because a part of it failed.
     pub async fn ended(&self) -> Result<ShutdownReport, Error> {
         let mut ended = self.ended.clone();
-        let last = ended.wait_for(|ended| !matches!(ended, Ended::NotYet)).await.map(|ended| *ended);
+        let last = ended.wait_for(|ended| !matches!(ended, Ended::NotYet)).await.map(|ended| ended.clone());
         // The supervisor can only vanish with the runtime it runs on.
         last.ok().and_then(Ended::into_result).unwrap_or(Err(Error::Stopped { part: "runtime" }))
     }
@@ -127,15 +125,14 @@ async fn assemble(shared: &Arc<Shared>, pool: &PgPool, options: PgConnectOptions
     let worker = WorkerId::random();
     let (engine, inbox) = engine(shared, pool.clone(), worker);
     engine.cursors.load(pool).await?;
-    let listener = if shared.config.listen { listener(&options).await } else { None };
     let info = worker_info(shared, worker);
     workers::register(pool, &info).await?;
-    let heartbeat = match Heartbeat::start(Arc::clone(&engine), info, options.clone()) {
-        Ok(heartbeat) => heartbeat,
+    let (side, listener) = match Side::start(Arc::clone(&engine), info, options.clone()).await {
+        Ok(started) => started,
         Err(error) => {
-            tracing::error!(%error, "the thread for heartbeats could not be started");
+            tracing::error!(%error, "the side thread could not be started");
             let _ = workers::unregister(pool, worker).await;
-            return Err(Error::Stopped { part: "heartbeat" });
+            return Err(Error::Stopped { part: "side thread" });
         }
     };
     announce(shared, &engine);
@@ -143,7 +140,7 @@ async fn assemble(shared: &Arc<Shared>, pool: &PgPool, options: PgConnectOptions
     let (wishes, wished) = watch::channel(None);
     let (tell, ended) = watch::channel(Ended::NotYet);
     let maintenance = Maintenance::start(&shared.config, worker, options);
-    let supervisor = Supervisor::start(engine, inbox, heartbeat, maintenance, Sleeper::new(queues, listener));
+    let supervisor = Supervisor::start(engine, inbox, side, maintenance, Sleeper::new(queues, listener));
     tokio::spawn(supervisor.supervise(wished, tell));
     Ok(Running { worker, wishes, ended })
 }
@@ -163,9 +160,10 @@ fn connect_options(pool: &PgPool) -> PgConnectOptions {
 fn engine(shared: &Arc<Shared>, pool: PgPool, worker: WorkerId) -> (Arc<Engine>, mpsc::UnboundedReceiver<Finished>) {
     let (finished, inbox) = mpsc::unbounded_channel();
     let queues: Vec<_> = shared.queues.iter().map(|queue| queue.name.clone()).collect();
+    let patience = Patience::default();
     let services = Services {
         worker,
-        store: Arc::new(PoolStore(pool.clone())),
+        store: Arc::new(PoolStore { pool: pool.clone(), patience: patience.clone() }),
         data: shared.registry.data().clone(),
         runtime: Handle::current(),
     };
@@ -182,22 +180,13 @@ fn engine(shared: &Arc<Shared>, pool: PgPool, worker: WorkerId) -> (Arc<Engine>,
         handlers: TaskTracker::new(),
         finished,
         alone: tokio::sync::Mutex::new(()),
-        returned: AtomicUsize::new(0),
-        draining: CancellationToken::new(),
-        abandoned: CancellationToken::new(),
+        leftovers: Leftovers::default(),
+        ticks: Ticks::default(),
+        draining: patience.draining.clone(),
+        abandoned: patience.abandoned.clone(),
+        patience,
     };
     (Arc::new(engine), inbox)
-}
-
-/// A LISTEN connection, where one can be had. Without it the worker polls.
-async fn listener(options: &PgConnectOptions) -> Option<Listener> {
-    match Listener::connect(options).await {
-        Ok(listener) => Some(listener),
-        Err(error) => {
-            tracing::warn!(%error, "cannot LISTEN for wake-ups: idle queues are polled");
-            None
-        }
-    }
 }
 
 fn worker_info(shared: &Shared, worker: WorkerId) -> WorkerInfo {
@@ -246,7 +235,7 @@ fn announce(shared: &Shared, engine: &Engine) {
 /// Owns the parts of a worker.
 struct Supervisor {
     engine: Arc<Engine>,
-    heartbeat: Heartbeat,
+    side: Side,
     maintenance: Maintenance,
     finalizer: JoinHandle<()>,
     finalizer_stop: CancellationToken,
@@ -258,7 +247,7 @@ impl Supervisor {
     fn start(
         engine: Arc<Engine>,
         inbox: mpsc::UnboundedReceiver<Finished>,
-        heartbeat: Heartbeat,
+        side: Side,
         maintenance: Maintenance,
         sleeper: Sleeper,
     ) -> Self {
@@ -269,7 +258,7 @@ impl Supervisor {
             looker: tokio::spawn(looker::run(Arc::clone(&engine))),
             dispatcher: tokio::spawn(dispatcher::run(Arc::clone(&engine), sleeper)),
             engine,
-            heartbeat,
+            side,
             finalizer_stop,
         }
     }
@@ -281,7 +270,7 @@ impl Supervisor {
             _ = &mut self.finalizer => Some("finalizer"),
             _ = &mut self.looker => Some("looker"),
             _ = &mut self.dispatcher => Some("dispatcher"),
-            () = self.heartbeat.ended() => Some("heartbeat"),
+            () = self.side.ended() => Some("side thread"),
         };
         if let Some(part) = failed {
             tracing::error!(part, "a part of the worker ended unasked: shutting down");
@@ -302,21 +291,31 @@ impl Supervisor {
                 }
             }
         };
-        tokio::join!(claiming, self.maintenance.stop());
-        shutdown::drain(&engine, wishes).await;
-        let left_to_rescue = shutdown::settle(&engine).await;
+        // A claim that hangs, or a sweep, must not keep handlers from hearing that their time is over.
+        tokio::join!(claiming, self.maintenance.stop(), shutdown::drain(&engine, wishes));
+        shutdown::settle(&engine).await;
         self.finalizer_stop.cancel();
         if failed != Some("finalizer") {
             let _ = self.finalizer.await;
         }
-        self.heartbeat.stop().await;
-        let returned = engine.returned.load(Ordering::Acquire);
-        let goodbye = tokio::time::timeout(GOODBYE_MAX, workers::unregister(&engine.pool, engine.worker)).await;
-        if !matches!(goodbye, Ok(Ok(_))) {
-            tracing::warn!("this process could not be taken off the list of workers: it will be forgotten in time");
+        self.side.stop().await;
+        let goodbye = async {
+            if workers::unregister(&engine.pool, engine.worker).await.is_err() {
+                return false;
+            }
+            engine.pool.close().await;
+            true
+        };
+        if !tokio::time::timeout(GOODBYE_MAX, goodbye).await.unwrap_or(false) {
+            tracing::warn!("this process could not take its leave of the database: it will be forgotten in time");
         }
-        let _ = tokio::time::timeout(GOODBYE_MAX, engine.pool.close()).await;
-        tracing::info!(worker.id = %engine.worker.get(), returned, left_to_rescue, "worker ended");
-        ShutdownReport { returned, left_to_rescue }
+        let report = engine.leftovers.report();
+        tracing::info!(
+            worker.id = %engine.worker.get(),
+            returned = report.returned,
+            left_to_rescue = report.left_to_rescue,
+            "worker ended"
+        );
+        report
     }
 }

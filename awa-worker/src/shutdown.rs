@@ -1,13 +1,17 @@
 //! Ending a worker in order.
 //!
-//! 1. Nothing more is claimed. Looking, maintenance and listening end; heartbeats go on.
+//! 1. Nothing more is claimed. Looking and maintenance end; heartbeats and the connection that listens go on.
 //! 2. Drain: running handlers may finish, for as long as was asked.
-//! 3. Handlers that still run are asked to stop, and get a grace to do so.
+//! 3. Handlers that still run are asked to stop, and get a grace to do so. What has stopped goes back at once.
 //! 4. What is then still held goes back to its queue without having spent an attempt; its handler is cut off at its next
 //!    await.
 //! 5. Outcomes are written, the process is taken off the list of workers, connections are closed.
 //!
 //! Asking again while this goes on, from anywhere, waits for the same end, or hastens it if less time is given.
+//!
+//! A database that hangs delays this by no more than named times: step 1 by
+//! [`DRAINING_STATEMENT_MAX`](crate::bounded::DRAINING_STATEMENT_MAX) while steps 2 and 3 go on, steps 4 and 5 by [`SETTLE_MAX`],
+//! [`GIVE_UP_MAX`] and [`GOODBYE_MAX`]. What could not be written by then is left to rescue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +23,16 @@ use tokio::time::{Instant, timeout_at};
 use crate::attempts::CancelReason;
 use crate::engine::Engine;
 use crate::failure::Error;
+use crate::leftovers::ShutdownReport;
 
 /// How long outcomes may take to be written once all handlers are done.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
+
+/// How long it may take that what was given up is let go of: no statement is waited for any more.
+const GIVE_UP_MAX: Duration = Duration::from_secs(1);
+
+/// How long saying goodbye to the database and closing its connections may take.
+pub(crate) const GOODBYE_MAX: Duration = Duration::from_secs(5);
 
 /// How to end a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,16 +61,6 @@ impl Shutdown {
     }
 }
 
-/// What a shutdown left behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct ShutdownReport {
-    /// Jobs that were returned to their queue unfinished.
-    pub returned: usize,
-    /// Attempts whose outcome could not be written in time; rescue will find them.
-    pub left_to_rescue: usize,
-}
-
 /// The wish to end, as it reaches the supervisor: nothing yet, or when draining ends.
 pub(crate) type Wish = Option<Instant>;
 
@@ -76,7 +77,7 @@ pub(crate) fn wish(wishes: &watch::Sender<Wish>, how: Shutdown) {
 }
 
 /// The state of a worker's end, as those who wait for it see it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Ended {
     NotYet,
     Orderly(ShutdownReport),
@@ -127,10 +128,10 @@ async fn finished_before_deadline(engine: &Engine, wishes: &mut watch::Receiver<
     }
 }
 
-/// Step 5, its first part: waits until everything is written, and gives up what cannot be. Returns how much that was.
-pub(crate) async fn settle(engine: &Engine) -> usize {
+/// Step 5, its first part: waits until everything is written, and gives up what cannot be.
+pub(crate) async fn settle(engine: &Engine) {
     let _ = timeout_at(Instant::now() + SETTLE_MAX, engine.attempts.emptied()).await;
-    let left = engine.attempts.len();
     engine.abandoned.cancel();
-    left
+    // What hears of that lets go of its attempt, and notes that it is left to rescue.
+    let _ = timeout_at(Instant::now() + GIVE_UP_MAX, engine.attempts.emptied()).await;
 }

@@ -5,24 +5,36 @@
 
 use async_trait::async_trait;
 use awa_storage::attempt::flush_progress;
+use awa_storage::fate::{Fate, fates};
 use awa_storage::{Error, Guarded, Held};
 use sqlx::PgPool;
 
-use crate::bounded::bounded;
+use crate::bounded::Patience;
 
 /// Where an attempt's own requests go. Every call is bounded in time.
 #[async_trait]
 pub(crate) trait Store: Send + Sync {
     /// Stores the progress of an attempt, a JSON text, now.
     async fn flush_progress(&self, held: &Held, progress: &str) -> Result<Guarded<()>, Error>;
+
+    /// What became of an attempt that does not run under its lease any more; `None` for one that does.
+    async fn fate(&self, held: &Held) -> Result<Option<Fate>, Error>;
 }
 
 /// The store of a worker: its own pool.
-pub(crate) struct PoolStore(pub(crate) PgPool);
+pub(crate) struct PoolStore {
+    pub(crate) pool: PgPool,
+    pub(crate) patience: Patience,
+}
 
 #[async_trait]
 impl Store for PoolStore {
     async fn flush_progress(&self, held: &Held, progress: &str) -> Result<Guarded<()>, Error> {
-        bounded(flush_progress(&self.0, held, progress)).await
+        self.patience.bounded(flush_progress(&self.pool, held, progress)).await
+    }
+
+    async fn fate(&self, held: &Held) -> Result<Option<Fate>, Error> {
+        let answer = self.patience.bounded(fates(&self.pool, std::slice::from_ref(held))).await?;
+        Ok(answer.first().map(|(_, fate)| *fate))
     }
 }

@@ -1,4 +1,4 @@
--- Call jobs off. A handler that runs is told at its next heartbeat, and whatever it still returns is ignored; progress stays.
+-- Call jobs off. A handler that runs is told at once, and whatever it still returns is ignored; progress stays.
 --   job_id, job_ids  one job, or many in any order
 --   reason           noted among the job's errors; null: nothing is noted
 -- Answers for each job, in the order given, the outcome, its state now, and no holder:

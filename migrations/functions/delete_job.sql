@@ -1,5 +1,5 @@
--- Remove jobs for good, in whatever state, and free their unique keys. The handler of one that runs is told at its next
--- heartbeat, and whatever it still returns is ignored.
+-- Remove jobs for good, in whatever state, and free their unique keys. The handler of one that runs is told at once,
+-- and whatever it still returns is ignored.
 --   job_id, job_ids  one job, or many in any order
 -- Answers for each job, in the order given, the outcome, the state it was in, and no holder:
 --   applied    it is gone

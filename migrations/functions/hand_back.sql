@@ -4,7 +4,8 @@
 --   p_errors           why, one text each: the error entry
 --   p_end              null, or failed or cancelled for a row that cannot be retried; without attempts left it fails anyway
 --   p_duplicate        with p_end: another job holds the unique key; the row loses it where its last state would need it
--- Progress stays; arguments are not looked at. Answers each id with its new state; an attempt that has ended is missing.
+-- Progress stays; arguments are not looked at. Answers each id with its new state; an attempt that has ended is missing. The
+-- workers are told: one that lives must stop its handler.
 -- Index: the primary keys. Locks the unique claims that the rows hold in key order, and the rows as awa.take does.
 do $install$
 begin
@@ -35,7 +36,9 @@ begin
                case when keeps_key then taken.unique_states end as next_states,
                noted.errors as next_errors,
                noted.dropped as next_dropped,
-               taken.run_at
+               taken.run_at,
+               taken.attempted_by as told_worker,
+               taken.run_lease as ended_lease
           from taken
          cross join lateral (
                select case when taken.attempt >= taken.max_attempts then 'failed'
@@ -61,7 +64,9 @@ begin
           from decided
          where next_state <> 'retryable'
     )
-    select decided.job_id, decided.next_state from decided;
+    select decided.job_id, decided.next_state
+      from decided
+     cross join lateral awa.tell_worker(decided.told_worker, decided.job_id, decided.ended_lease, 'rescued') as told;
 end
 $body$
 $function$,

@@ -4,6 +4,7 @@
 --   p_new  the row as it shall be; segment and seq do not matter
 -- scheduled and retryable go to scheduled_jobs, available and running into the current segment, all others to the parked.
 -- A job that becomes available, or changes its lane, moves to the end of its lane with a fresh seq, and its queue is woken.
+-- The worker of one that stops running is told.
 -- One that stays available in its lane keeps its place: claims that met it locked have passed it, and a look finds it again.
 -- Every column comes from p_new (the lists are generated), so that a move loses none. created_at and id never change.
 -- Index: the primary keys. Locks the unique claim of the job, if it has one.
@@ -69,6 +70,10 @@ begin
     end if;
     if p_new.state = 'available' then
         perform awa.wake(p_new.queue);
+    end if;
+    if p_old.state = 'running' and p_new.state <> 'running' then
+        perform awa.tell_worker(p_old.attempted_by, p_old.id, p_old.run_lease,
+            case p_new.state when 'cancelled' then 'cancelled' else 'answered' end);
     end if;
 end
 $body$

@@ -1,4 +1,4 @@
--- Delete a job that the caller has locked. Its unique key is free again: a trigger sees to that.
+-- Delete a job that the caller has locked. Its unique key is free again: a trigger sees to that. The worker of one that runs is told.
 --   p_job  the row as awa.lock_jobs answered it
 -- Index: the primary key of its table. Locks the unique claim of the job, if it has one.
 create or replace function awa.remove_job(p_job awa.jobs_hot) returns void
@@ -14,6 +14,9 @@ begin
         delete from awa.scheduled_jobs as job where job.id = p_job.id;
     else
         delete from awa.jobs_hot as job where job.segment = p_job.segment and job.id = p_job.id;
+    end if;
+    if p_job.state = 'running' then
+        perform awa.tell_worker(p_job.attempted_by, p_job.id, p_job.run_lease, 'deleted');
     end if;
 end
 $$;

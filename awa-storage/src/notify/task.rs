@@ -7,20 +7,21 @@ use std::{
     time::Duration,
 };
 
+use awa_model::WorkerId;
 use sqlx::{
     PgPool,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
 };
 use tokio::{
     select,
-    sync::{Notify, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::{sleep, timeout},
 };
 
-use super::down;
+use super::{Heard, down, tidings::Told};
 use crate::Error;
 
-/// The one channel. Its payloads are hashes of queue names, so that their length does not matter.
+/// The channel of all. Its payloads are hashes of queue names, so that their length does not matter.
 const CHANNEL: &str = "awa";
 
 /// Longest time that a statement, a connection or a farewell may take before the connection counts as broken.
@@ -36,6 +37,7 @@ const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(10);
 pub(super) enum Command {
     TryGates { queues: Vec<String>, reply: oneshot::Sender<Result<bool, Error>> },
     ReleaseGates { queues: Vec<String>, reply: oneshot::Sender<Result<(), Error>> },
+    Close,
 }
 
 impl Command {
@@ -43,6 +45,7 @@ impl Command {
         match self {
             Self::TryGates { reply, .. } => drop(reply.send(Err(down()))),
             Self::ReleaseGates { reply, .. } => drop(reply.send(Err(down()))),
+            Self::Close => {}
         }
     }
 }
@@ -57,7 +60,8 @@ enum Next {
 /// The connection with what is known of its session, and where to signal.
 pub(super) struct Drain {
     options: PgConnectOptions,
-    signal: Arc<Notify>,
+    worker: WorkerId,
+    heard: Arc<Heard>,
     session: Session,
     /// Gates by queue, as the server computed them: they do not change while it runs the same version.
     gates: HashMap<String, i32>,
@@ -72,7 +76,7 @@ struct Session {
 }
 
 impl Session {
-    async fn open(options: &PgConnectOptions) -> Result<Self, Error> {
+    async fn open(options: &PgConnectOptions, worker: WorkerId) -> Result<Self, Error> {
         let pool = PgPoolOptions::new()
             .max_connections(1)
             .max_lifetime(None)
@@ -82,7 +86,7 @@ impl Session {
         let mut listener = PgListener::connect_with(&pool).await?;
         // A new connection would hold no gates: it is made here, where that is known.
         listener.eager_reconnect(false);
-        listener.listen(CHANNEL).await?;
+        listener.listen_all([CHANNEL, &own_channel(worker)]).await?;
         Ok(Self { listener, pool, held: HashSet::new() })
     }
 
@@ -93,17 +97,22 @@ impl Session {
     }
 }
 
+/// The channel of one worker, as `awa.tell_worker` names it: too short for the server to cut it.
+fn own_channel(worker: WorkerId) -> String {
+    format!("{CHANNEL}_{}", worker.get().simple())
+}
+
 impl Drain {
-    pub(super) async fn connect(options: PgConnectOptions, signal: Arc<Notify>) -> Result<Self, Error> {
-        let session = Session::open(&options).await?;
-        Ok(Self { options, signal, session, gates: HashMap::new() })
+    pub(super) async fn connect(options: PgConnectOptions, worker: WorkerId, heard: Arc<Heard>) -> Result<Self, Error> {
+        let session = Session::open(&options, worker).await?;
+        Ok(Self { options, worker, heard, session, gates: HashMap::new() })
     }
 
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         loop {
             let next = select! {
                 received = self.session.listener.try_recv() => match received {
-                    Ok(Some(notification)) => self.pass_on(notification.payload()),
+                    Ok(Some(notification)) => self.pass_on(notification.channel(), notification.payload()),
                     Ok(None) | Err(_) => Next::Reconnect,
                 },
                 command = inbox.recv() => match command {
@@ -122,11 +131,18 @@ impl Drain {
         }
     }
 
-    /// Signals if the notification is about a queue that was ever asked for.
-    fn pass_on(&self, payload: &str) -> Next {
+    /// Passes on what is told to this worker alone, and signals if the notification is about a queue that was ever asked for.
+    fn pass_on(&self, channel: &str, payload: &str) -> Next {
+        if channel != CHANNEL {
+            match Told::read(payload) {
+                Some(told) => self.heard.told.put(told),
+                None => tracing::debug!(payload, "a notification on the worker's own channel says nothing"),
+            }
+            return Next::Continue;
+        }
         let concerns_us = payload.parse().is_ok_and(|gate: i32| self.gates.values().any(|known| *known == gate));
         if concerns_us {
-            self.signal.notify_one();
+            self.heard.work.notify_one();
         }
         Next::Continue
     }
@@ -135,6 +151,7 @@ impl Drain {
         match command {
             Command::TryGates { queues, reply } => answer(reply, self.try_gates(queues)).await,
             Command::ReleaseGates { queues, reply } => answer(reply, self.release_gates(&queues)).await,
+            Command::Close => Next::Close,
         }
     }
 
@@ -175,22 +192,23 @@ impl Drain {
 
     /// A new session in place of one that broke, or nothing if the listener is closed meanwhile.
     async fn reconnected(self, inbox: &mut mpsc::Receiver<Command>) -> Option<Self> {
-        let Self { options, signal, session, gates } = self;
+        let Self { options, worker, heard, session, gates } = self;
         // The gates go with the old connection as soon as the server notices; nothing may hold it open here.
         tokio::spawn(session.close());
         // Wake whoever sleeps, now: while there is no connection, nothing is announced.
-        signal.notify_one();
+        heard.work.notify_one();
         let mut pause = RECONNECT_PAUSE_MIN;
         loop {
             let opening = async {
                 sleep(pause).await;
-                Session::open(&options).await
+                Session::open(&options, worker).await
             };
             let session = refusing(inbox, opening).await?;
             match session {
                 Ok(session) => {
-                    signal.notify_one();
-                    return Some(Self { options, signal, session, gates });
+                    heard.work.notify_one();
+                    heard.told.may_have_missed();
+                    return Some(Self { options, worker, heard, session, gates });
                 }
                 Err(error) => {
                     tracing::debug!(%error, "the connection that listens could not be made");
@@ -216,7 +234,10 @@ async fn refusing<T>(inbox: &mut mpsc::Receiver<Command>, work: impl Future<Outp
     loop {
         select! {
             done = &mut work => return Some(done),
-            command = inbox.recv() => command?.refuse(),
+            command = inbox.recv() => match command? {
+                Command::Close => return None,
+                command => command.refuse(),
+            },
         }
     }
 }

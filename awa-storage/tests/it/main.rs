@@ -15,6 +15,7 @@ mod displaced;
 mod enqueue;
 mod every_hop;
 mod extremes;
+mod fate;
 mod guards;
 mod hops;
 mod hostile;

@@ -234,7 +234,8 @@ async fn names_that_look_like_wildcards_mean_the_queue_of_that_name() {
 async fn any_name_wakes_the_sleeper_of_its_queue() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
-    let listener = Listener::connect(&database.options()).await.expect("the server answers");
+    let listener =
+        Listener::connect(&database.options(), awa_model::WorkerId::random()).await.expect("the server answers");
     for name in NAMES {
         let queue = [QueueName::new(name).expect("a name")];
         assert!(listener.try_gates(&queue).await.expect("answered"), "{name:?}");

@@ -19,7 +19,7 @@ async fn soon<T>(event: impl Future<Output = T>) -> T {
 }
 
 async fn listener(database: &TestDatabase) -> Listener {
-    Listener::connect(&database.options()).await.expect("the server answers")
+    Listener::connect(&database.options(), awa_model::WorkerId::random()).await.expect("the server answers")
 }
 
 fn default_queue() -> [awa_model::QueueName; 1] {
@@ -166,7 +166,7 @@ async fn broken_connection_wakes_the_sleeper_frees_its_gates_and_is_made_again()
     let database = TestDatabase::new().await;
     let pool = database.pool();
     let options = database.options().application_name("sleeper");
-    let listener = Listener::connect(&options).await.expect("the server answers");
+    let listener = Listener::connect(&options, awa_model::WorkerId::random()).await.expect("the server answers");
     assert!(listener.try_gates(&default_queue()).await.expect("answered"));
     sqlx::query(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sleeper'

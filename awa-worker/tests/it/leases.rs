@@ -37,8 +37,9 @@ fn stubborn(rig: &Rig, interval: Duration, gate: &Gate) -> (Client, UnboundedRec
             Ok::<Value, JobError>(json!(attempt))
         }
     };
-    let client = rig.client().heartbeat_interval(interval).stale_after(interval * 4).register(handler).build();
-    (client.unwrap(), told)
+    // Whoever listens is told at once; here heartbeats have to find out.
+    let builder = rig.client().without_listen().heartbeat_interval(interval).stale_after(interval * 4);
+    (builder.register(handler).build().unwrap(), told)
 }
 
 // DUP-01

@@ -5,9 +5,12 @@
 
 mod access;
 mod builder;
+mod cancelling;
 mod displaced;
 mod handlers;
 mod leases;
+mod lifecycle;
+mod log;
 mod operators;
 mod panics;
 mod pausing;

@@ -6,17 +6,21 @@ use std::env;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use awa_worker::{Client, JobContext, JobError, NewJob};
+use awa_worker::{Client, JobContext, JobError, NewJob, QueueConfig};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use crate::leases::rescue_all;
-use crate::support::{Probe, Rig, drain, probe, soon, until};
+use crate::support::{PATIENCE, Probe, Rig, drain, probe, soon, until};
 
 /// What the child does with its jobs: the name of a variable, and its values.
 const MODE: &str = "AWA_TEST_CHILD";
 const HANG: &str = "hang";
 const FINISH: &str = "finish";
+const LISTEN: &str = "listen";
+
+/// How many jobs a child holds at once.
+const CHILD_WORKERS: usize = 100;
 
 const URL: &str = "AWA_TEST_CHILD_DATABASE_URL";
 
@@ -68,8 +72,10 @@ fn child_works_when_told_to() {
     runtime.block_on(async {
         let pool = PgPool::connect(&url).await.unwrap();
         let builder = Client::builder(pool.clone())
+            .queue("default", QueueConfig::new().max_workers(CHILD_WORKERS))
             .heartbeat_interval(Duration::from_millis(250))
-            .stale_after(Duration::from_secs(2));
+            .stale_after(Duration::from_secs(2))
+            .drain_timeout(PATIENCE * 10);
         let builder = if mode == HANG { builder.without_maintenance() } else { builder };
         let handler = move |job: Probe, context: JobContext| behave(mode.clone(), pool.clone(), job, context);
         builder.register(handler).build().unwrap().run_until(awa_worker::shutdown_signal()).await.unwrap();
@@ -93,6 +99,10 @@ async fn behave(mode: String, pool: PgPool, job: Probe, context: JobContext) -> 
             std::future::pending::<()>().await;
         }
         _ if mode == HANG => std::future::pending().await,
+        _ if mode == LISTEN => {
+            context.cancelled().await;
+            return Err("interrupted".into());
+        }
         _ => {}
     }
     Ok(json!(context.checkpoint::<u64>("step")?))
@@ -106,20 +116,44 @@ async fn running(rig: &Rig, jobs: i64) {
 // PROC-04, LOST-02, STUCK-10
 #[tokio::test]
 async fn jobs_of_a_killed_process_end_as_they_should_in_another() {
+    killed_with(13, 1, true).await;
+}
+
+#[tokio::test]
+async fn jobs_of_a_killed_process_wait_for_another_that_comes_later() {
+    killed_with(3, 1, false).await;
+}
+
+/// A process is killed with these many jobs, besides some on their last attempt and some that have stored progress. Another
+/// one is there already, or comes when all is quiet.
+async fn killed_with(plain: usize, others: usize, is_accompanied: bool) {
     let rig = Rig::new().await;
-    let mut ids = Vec::new();
-    for _ in 0..13 {
+    let (mut ids, mut last_attempts, mut with_progress) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..plain {
         ids.push(rig.enqueue(probe("plain")).await);
     }
-    let last_attempt = rig.enqueue(NewJob::new(&probe("plain")).max_attempts(1)).await;
-    let with_progress = rig.enqueue(probe("step")).await;
+    for _ in 0..others {
+        last_attempts.push(rig.enqueue(NewJob::new(&probe("plain")).max_attempts(1)).await);
+        with_progress.push(rig.enqueue(probe("step")).await);
+    }
     let mut killed = Process::start(&rig, HANG);
-    running(&rig, 15).await;
+    let all = i64::try_from(plain + 2 * others).unwrap();
+    running(&rig, all).await;
     let stored = "select count(*) from awa.jobs where progress is not null";
-    until("progress is stored", async || rig.count(stored).await == 1).await;
-    let other = Process::start(&rig, FINISH);
-    until("both work", async || rig.count("select count(*) from awa.workers").await == 2).await;
+    until("progress is stored", async || rig.count(stored).await == i64::try_from(others).unwrap()).await;
+    let workers = async |number| {
+        until("both work", async || rig.count("select count(*) from awa.workers").await == number).await;
+    };
+    let mut other = None;
+    if is_accompanied {
+        other = Some(Process::start(&rig, FINISH));
+        workers(2).await;
+    }
     killed.kill();
+    if !is_accompanied {
+        assert_eq!(rig.count("select count(*) from awa.jobs where state = 'running'").await, all);
+    }
+    let other = other.unwrap_or_else(|| Process::start(&rig, FINISH));
     until("all are rescued", async || rig.count("select count(*) from awa.jobs where state = 'running'").await == 0)
         .await;
     rig.execute("update awa.scheduled_jobs set run_at = now()").await;
@@ -128,13 +162,41 @@ async fn jobs_of_a_killed_process_end_as_they_should_in_another() {
         assert_eq!((row.attempt, row.run_lease), (2, 2));
         assert!(row.last_error().starts_with("rescued: worker"), "{}", row.last_error());
     }
-    let failed = rig.state(last_attempt, "failed").await;
-    assert_eq!((failed.attempt, failed.errors.as_ref().and_then(Value::as_array).map(Vec::len)), (1, Some(1)));
-    assert!(failed.last_error().starts_with("rescued: worker"), "{}", failed.last_error());
-    assert_eq!(rig.state(with_progress, "completed").await.result, Some(json!(400)));
+    for id in last_attempts {
+        let failed = rig.state(id, "failed").await;
+        assert_eq!((failed.attempt, failed.errors.as_ref().and_then(Value::as_array).map(Vec::len)), (1, Some(1)));
+        assert!(failed.last_error().starts_with("rescued: worker"), "{}", failed.last_error());
+    }
+    for id in with_progress {
+        assert_eq!(rig.state(id, "completed").await.result, Some(json!(400)));
+    }
     other.signal("-TERM");
     assert!(other.ended().await);
     assert_eq!(rig.count("select count(*) from awa.jobs where state not in ('completed', 'failed')").await, 0);
+}
+
+// The first signal drains, for as long as it takes. The second asks the handlers to stop, and costs no attempt.
+#[tokio::test]
+async fn second_signal_ends_the_drain() {
+    for (first, second) in [("-TERM", "-TERM"), ("-TERM", "-INT"), ("-INT", "-TERM")] {
+        let rig = Rig::new().await;
+        let id = rig.enqueue(probe("a")).await;
+        let process = Process::start(&rig, LISTEN);
+        running(&rig, 1).await;
+        until("sleep", async || rig.count(crate::wakeups::GATES).await == 1).await;
+        process.signal(first);
+        // It does not wait for work any more, but the handler goes on and gives signs of life.
+        until("drain", async || rig.count(crate::wakeups::GATES).await == 0).await;
+        rig.execute("create table public.drain as select now() as began").await;
+        let beaten = "select count(*) from awa.jobs cross join public.drain where heartbeat_at > began";
+        until("beats", async || rig.count(beaten).await == 1).await;
+        assert_eq!(rig.row(id).await.state, "running");
+        process.signal(second);
+        assert!(process.ended().await);
+        let row = rig.row(id).await;
+        assert_eq!((row.state.as_str(), row.attempt, row.errors), ("available", 0, None));
+        assert_eq!(rig.count("select count(*) from awa.workers").await, 0);
+    }
 }
 
 // STUCK-10
@@ -210,4 +272,18 @@ async fn worker_outlives_all_of_its_connections_and_its_attempts_do_too() {
         assert_eq!(rig.state(id, "completed").await.attempt, 1);
     }
     drain(&running).await;
+}
+
+mod long {
+    // PROC-04
+    #[tokio::test]
+    async fn hundred_jobs_of_a_killed_process_end_as_they_should_in_another() {
+        super::killed_with(80, 10, true).await;
+    }
+
+    // PROC-04
+    #[tokio::test]
+    async fn hundred_jobs_of_a_killed_process_wait_for_another_that_comes_later() {
+        super::killed_with(80, 10, false).await;
+    }
 }

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use awa_worker::{CancelReason, Client, JobContext, JobError, Shutdown};
+use awa_worker::{CancelReason, Client, JobContext, JobError, JobId, NewJob, QueueConfig, Shutdown, UnfinishedEnd};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::support::{Gate, PATIENCE, Probe, Rig, drain, events, probe, soon, until};
 
+/// Connections of workers.
+pub(crate) const CONNECTIONS: &str =
+    "select count(*) from pg_stat_activity where application_name like 'awa %' and datname = current_database()";
+
 const DRAIN: Shutdown = Shutdown::Drain { timeout: PATIENCE };
 
 /// A handler that waits at a gate, whatever it is asked; and a word when it starts.
-fn waiting(rig: &Rig, gate: &Gate) -> (Client, UnboundedReceiver<JobContext>) {
+pub(crate) fn waiting(rig: &Rig, gate: &Gate) -> (Client, UnboundedReceiver<JobContext>) {
     let (tell, told) = events();
     let gate = gate.clone();
     let handler = move |job: Probe, context: JobContext| {
@@ -91,6 +95,90 @@ async fn jobs_that_stop_when_asked_go_back_without_costing_an_attempt() {
     let row = rig.row(id).await;
     assert_eq!((row.state.as_str(), row.attempt, &row.errors), ("available", 0, &None));
     assert_eq!(row.progress.unwrap()["metadata"]["reached"], json!(7));
+}
+
+#[tokio::test]
+async fn report_names_what_was_left_and_nothing_else() {
+    let rig = Rig::new().await;
+    let (tell, mut told) = events();
+    let handler = move |job: Probe, context: JobContext| {
+        let tell = tell.clone();
+        async move {
+            tell.send(()).unwrap();
+            match job.name.as_str() {
+                "deaf" => std::future::pending().await,
+                "done in the grace" => context.cancelled().await,
+                "stops" => {
+                    context.cancelled().await;
+                    return Err("interrupted".into());
+                }
+                _ => {}
+            }
+            Ok::<Value, JobError>(Value::Null)
+        }
+    };
+    let builder = rig.client().queue("slow", QueueConfig::new());
+    let running = builder.register(handler).build().unwrap().start().await.unwrap();
+    let mut ids = Vec::new();
+    for name in ["deaf", "done in the grace", "stops"] {
+        ids.push(rig.enqueue(NewJob::new(&probe(name)).queue("slow")).await);
+        soon("start", told.recv()).await.unwrap();
+    }
+    let report = soon("end", running.shutdown(Shutdown::Now)).await.unwrap();
+    assert_eq!((report.returned, report.left_to_rescue), (2, 0));
+    let mut unfinished = report.unfinished;
+    unfinished.sort_by_key(|job| job.job_id);
+    let named: Vec<_> = unfinished.iter().map(|job| (job.job_id, job.attempt, job.end)).collect();
+    let returned = |id| (JobId::new(id), 1, UnfinishedEnd::Returned);
+    assert_eq!(named, [returned(ids[0]), returned(ids[2])]);
+    assert!(unfinished.iter().all(|job| job.kind.as_str() == "probe" && job.queue.as_str() == "slow"));
+    assert!(unfinished.iter().all(|job| job.ran_for > Duration::ZERO));
+    assert_eq!(rig.row(ids[1]).await.state, "completed");
+    assert_eq!(rig.count("select count(*) from awa.jobs where state = 'available' and attempt = 0").await, 2);
+}
+
+/// The grace is for those that need it: with one of a day, a drain ends as soon as the last handler has returned.
+#[tokio::test]
+async fn nobody_waits_for_the_grace_when_all_handlers_have_returned() {
+    let rig = Rig::new().await;
+    let (tell, mut told) = events();
+    let handler = move |_: Probe, context: JobContext| {
+        let tell = tell.clone();
+        async move {
+            tell.send(()).unwrap();
+            context.cancelled().await;
+            Err::<Value, JobError>("interrupted".into())
+        }
+    };
+    let client = rig.client().cancel_grace(Duration::from_secs(86_400)).register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    let id = rig.enqueue(probe("a")).await;
+    soon("start", told.recv()).await.unwrap();
+    let report = soon("end", running.shutdown(Shutdown::Drain { timeout: Duration::ZERO })).await.unwrap();
+    assert_eq!(report.returned, 1);
+    assert_eq!(rig.row(id).await.state, "available");
+}
+
+/// A database that hangs is waited for, but not for ever, and what could not be written is named.
+#[tokio::test]
+async fn hung_database_does_not_hold_up_the_end() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = waiting(&rig, &gate);
+    let running = client.start().await.unwrap();
+    let id = rig.enqueue(probe("a")).await;
+    soon("start", told.recv()).await.unwrap();
+    let mut hanging = rig.pool.begin().await.unwrap();
+    sqlx::raw_sql("lock table awa.jobs_hot, awa.workers, awa.ring in access exclusive mode")
+        .execute(&mut *hanging)
+        .await
+        .unwrap();
+    let report = soon("end", running.shutdown(Shutdown::Now)).await.unwrap();
+    assert_eq!((report.returned, report.left_to_rescue), (0, 1));
+    assert_eq!((report.unfinished[0].job_id, report.unfinished[0].end), (JobId::new(id), UnfinishedEnd::LeftToRescue));
+    hanging.rollback().await.unwrap();
+    assert_eq!(crate::leases::rescue_all(&rig.pool, Duration::ZERO).await, 1);
+    assert_eq!(rig.row(id).await.state, "retryable");
 }
 
 // PROC-06
@@ -181,25 +269,7 @@ async fn dropped_start_leaves_nothing_behind() {
         polls += 1;
     }
     until("farewell of all", async || rig.count("select count(*) from awa.workers").await == 0).await;
-    let connections =
-        "select count(*) from pg_stat_activity where application_name like 'awa %' and datname = current_database()";
-    until("closed connections", async || rig.count(connections).await == 0).await;
-}
-
-// PROC-07
-#[tokio::test]
-async fn client_can_be_started_again_and_twice() {
-    let rig = Rig::new().await;
-    let gate = Gate::new();
-    gate.open();
-    let (client, _told) = waiting(&rig, &gate);
-    drain(&client.start().await.unwrap()).await;
-    let (one, other) = (client.start().await.unwrap(), client.start().await.unwrap());
-    assert_ne!(one.worker_id(), other.worker_id());
-    let id = rig.enqueue(probe("a")).await;
-    rig.state(id, "completed").await;
-    drain(&one).await;
-    drain(&other).await;
+    until("closed connections", async || rig.count(CONNECTIONS).await == 0).await;
 }
 
 // PROC-06: nothing hangs and nothing panics when the runtime goes first.
@@ -220,5 +290,8 @@ fn runtime_may_be_dropped_with_jobs_in_flight() {
     let ended = observer.block_on(async { tokio::time::timeout(Duration::from_secs(30), running.ended()).await });
     assert!(matches!(ended, Ok(Err(_))), "{ended:?}");
     drop(running);
-    observer.block_on(async { drop(rig) });
+    observer.block_on(async {
+        until("closed connections", async || rig.count(CONNECTIONS).await == 0).await;
+        drop(rig);
+    });
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use awa_worker::{Client, JobError};
+use awa_worker::{Client, JobError, NewJob, QueueConfig};
 use serde_json::Value;
 
-use crate::support::{Probe, Rig, drain, probe, until};
+use crate::support::{Gate, Probe, Rig, drain, events, probe, soon, until};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -14,7 +14,7 @@ fn client(rig: &Rig, poll: Duration) -> Client {
 }
 
 /// The gate of a queue is a session lock of the listening connection.
-const GATES: &str = "select count(*) from pg_locks where locktype = 'advisory' and granted and objsubid = 2
+pub(crate) const GATES: &str = "select count(*) from pg_locks where locktype = 'advisory' and granted and objsubid = 2
     and database = (select oid from pg_database where datname = current_database())";
 
 #[tokio::test]
@@ -57,4 +57,49 @@ async fn worker_without_listen_polls() {
     }
     assert_eq!(rig.count(GATES).await, 0);
     drain(&running).await;
+}
+
+// NOTIFY-06: one notification wakes all who sleep, however many jobs it announces and however they came.
+#[tokio::test]
+async fn many_jobs_at_once_wake_every_idle_worker() {
+    const WORKERS: usize = 4;
+    const SLOTS: usize = 10;
+    for way in ["one statement", "copy", "promotion"] {
+        let rig = Rig::new().await;
+        let gate = Gate::new();
+        let (tell, mut told) = events();
+        let passed = gate.clone();
+        let handler = move |_: Probe| {
+            let (tell, gate) = (tell.clone(), passed.clone());
+            async move {
+                tell.send(()).unwrap();
+                gate.passed().await;
+                Ok::<_, JobError>(Value::Null)
+            }
+        };
+        let builder = rig.client().poll_interval(HOUR).queue("default", QueueConfig::new().max_workers(SLOTS));
+        let client = builder.register(handler).build().unwrap();
+        let mut workers = Vec::new();
+        for _ in 0..WORKERS {
+            workers.push(client.start().await.unwrap());
+        }
+        until("sleep", async || rig.count(GATES).await == 1).await;
+        let jobs = (0..100).map(|_| probe("a"));
+        match way {
+            "one statement" => drop(client.enqueue_many(jobs).await.unwrap()),
+            "copy" => drop(client.enqueue_copy(&mut rig.database.connect().await, jobs).await.unwrap()),
+            _ => {
+                let later: Vec<_> = jobs.map(|job| NewJob::new(&job).run_in(HOUR)).collect();
+                drop(client.enqueue_many(later).await.unwrap());
+                rig.promote().await;
+            }
+        }
+        for slot in 0..WORKERS * SLOTS {
+            soon(&format!("job in slot {slot}, by {way}"), told.recv()).await.unwrap();
+        }
+        gate.open();
+        for worker in &workers {
+            drain(worker).await;
+        }
+    }
 }
