@@ -215,8 +215,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a handler that is asked to stop, by a timeout or a shutdown, may take to return before its attempt is
-    /// ended without it. Default 5 s, at most a day.
+    /// How long a handler that is asked to stop may take to return: after a timeout or a shutdown its attempt is then ended
+    /// without it, and in any case the log names it. Default 5 s, at most a day.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.config.cancel_grace = grace;
         self

@@ -49,7 +49,7 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What the worker calls itself to the database and in the list of workers.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A worker that runs. Dropping it is [`Shutdown::Now`] without waiting for the end.
+/// A worker that runs. Dropping it is [`Shutdown::Now`] without waiting for the end, for which the runtime has to live on.
 #[must_use = "dropping it stops the worker"]
 #[derive(Debug)]
 pub struct Running {

@@ -96,6 +96,7 @@ as $access_rules$
     ('access_rules', 'execute', '{}'),
 
     -- Building blocks.
+    ('announce', 'execute', '{}'),
     ('append_error', 'execute', '{}'),
     ('await_snapshots', 'execute', '{}'),
     ('backoff', 'execute', '{}'),

@@ -119,7 +119,7 @@ begin
     if cardinality(woken) <= gates_max then
         perform awa.wake(queue) from unnest(woken) as queue;
     else
-        perform pg_notify('awa', hash) from (select distinct hashtext(queue)::text as hash from unnest(woken) as queue) as told;
+        perform awa.announce('awa', hash) from (select distinct hashtext(queue)::text as hash from unnest(woken) as queue) as told;
     end if;
     return query
     select case when given.slot is null then given.id else holders[given.slot] end,

@@ -3,19 +3,16 @@
 --   p_id, p_lease  the attempt
 --   p_why          cancelled, deleted, answered or rescued
 -- One short notification on the worker's own channel, so that it can stop the handler at once. Nothing depends on it: a worker
--- that does not listen learns the same from its next heartbeat. So it is left out where the queue of notifications, which all
--- databases of the server share, is nearly full: a job can be cancelled and rescued whoever has filled it.
+-- that does not listen learns the same from its next heartbeat.
 -- Reads and locks no table.
 create or replace function awa.tell_worker(p_worker uuid, p_id bigint, p_lease bigint, p_why text)
     returns void
     language plpgsql
     set search_path = pg_catalog, pg_temp
 as $$
-declare
-    usage_max constant double precision := 0.9;
 begin
-    if p_worker is not null and pg_notification_queue_usage() < usage_max then
-        perform pg_notify('awa_' || replace(p_worker::text, '-', ''), concat_ws(' ', p_id, p_lease, p_why));
+    if p_worker is not null then
+        perform awa.announce('awa_' || replace(p_worker::text, '-', ''), concat_ws(' ', p_id, p_lease, p_why));
     end if;
 end
 $$;

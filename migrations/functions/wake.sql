@@ -10,7 +10,7 @@ create or replace function awa.wake(p_queue text)
 as $wake$
 begin
     if not pg_catalog.pg_try_advisory_xact_lock_shared(1096237385, pg_catalog.hashtext(p_queue)) then
-        perform pg_catalog.pg_notify('awa', pg_catalog.hashtext(p_queue)::pg_catalog.text);
+        perform awa.announce('awa', pg_catalog.hashtext(p_queue)::pg_catalog.text);
     end if;
 end
 $wake$;

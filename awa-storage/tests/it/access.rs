@@ -9,7 +9,7 @@ use crate::scene::{count, run, states, text};
 const BUNDLES: [&str; 4] = ["producer", "worker", "operator", "viewer"];
 
 /// Functions that have no setting of search_path because it would cost too much: they qualify every name.
-const QUALIFIED: &str = "('enqueue_one', 'wake', 'assign_xid', 'state_bit')";
+const QUALIFIED: &str = "('announce', 'enqueue_one', 'wake', 'assign_xid', 'state_bit')";
 
 /// A function of PUBLIC's or a role's on each kind of object, as `object privilege`, sorted.
 const HELD: &str = "select coalesce(string_agg(held.right, ', ' order by held.right), '') from (

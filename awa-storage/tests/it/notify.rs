@@ -184,6 +184,22 @@ async fn broken_connection_wakes_the_sleeper_frees_its_gates_and_is_made_again()
     soon(listener.wait()).await;
 }
 
+// NOTIFY-01: names of the greatest length, in more queues than a transaction has gates for.
+#[tokio::test]
+async fn one_batch_for_hundreds_of_queues_with_long_names_wakes_a_sleeper_of_one() {
+    let database = TestDatabase::new().await;
+    let listener = listener(&database).await;
+    let name = |number: usize| awa_model::QueueName::new(format!("{number:0>128}")).expect("a name");
+    for number in [1, 500] {
+        assert!(listener.try_gates(&[name(number)]).await.expect("answered"));
+        let jobs: Vec<_> =
+            (1..=number).map(|queue| awa_model::PreparedJob { queue: name(queue), ..job("{}") }).collect();
+        assert_eq!(enqueue_many(&database.pool(), &jobs).await.expect("no limit of NOTIFY is met").len(), number);
+        soon(listener.wait()).await;
+        listener.release_gates(&[name(number)]).await.expect("answered");
+    }
+}
+
 #[tokio::test]
 async fn closed_listener_leaves_no_gate_behind() {
     let database = TestDatabase::new().await;

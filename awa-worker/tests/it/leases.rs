@@ -117,21 +117,35 @@ async fn running_attempts_beat_and_are_not_rescued() {
 // PROC-02
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_that_block_every_thread_are_not_taken_for_dead() {
-    blocking_handlers_are_not_rescued(8).await;
+    blocking_handlers_are_not_rescued(4, 2).await;
 }
 
 #[tokio::test]
 async fn handlers_that_block_the_only_thread_are_not_taken_for_dead() {
-    blocking_handlers_are_not_rescued(3).await;
+    blocking_handlers_are_not_rescued(2, 2).await;
 }
 
-/// Handlers block their threads for twice as long as a silent attempt lives, while somebody else rescues.
-async fn blocking_handlers_are_not_rescued(jobs: usize) {
+mod long {
+    // PROC-02
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn eight_handlers_that_block_two_threads_are_not_taken_for_dead() {
+        super::blocking_handlers_are_not_rescued(8, 3).await;
+    }
+
+    // PROC-02
+    #[tokio::test]
+    async fn eight_handlers_that_block_the_only_thread_are_not_taken_for_dead() {
+        super::blocking_handlers_are_not_rescued(8, 3).await;
+    }
+}
+
+/// Handlers block their threads for so many times as long as a silent attempt lives, while somebody else rescues.
+async fn blocking_handlers_are_not_rescued(jobs: usize, times: u32) {
     const SILENCE: Duration = Duration::from_secs(1);
     let rig = Rig::new().await;
-    let handler = async |_: Probe| {
+    let handler = move |_: Probe| async move {
         let (_tell, told) = std::sync::mpsc::channel::<()>();
-        let _ = told.recv_timeout(SILENCE * 2);
+        let _ = told.recv_timeout(SILENCE * times);
         Ok::<_, JobError>(Value::Null)
     };
     let client = rig.client().register(handler).build().unwrap();
