@@ -260,6 +260,13 @@ impl<A> Inserted<A> {
     }
 }
 
+/// The id of the job that exists now, so that both an id and an answer name a job.
+impl<A> From<&Inserted<A>> for JobId<A> {
+    fn from(inserted: &Inserted<A>) -> Self {
+        inserted.id()
+    }
+}
+
 impl<A> Clone for Inserted<A> {
     fn clone(&self) -> Self {
         *self

@@ -13,7 +13,7 @@ mod status;
 use awa_model::{JobEdit, JobId, JobState};
 use sqlx::PgExecutor;
 
-pub use self::status::{JobStatus, status};
+pub use self::status::{JobStatus, status, statuses};
 use crate::Error;
 
 /// What came of an operator's wish for one job.

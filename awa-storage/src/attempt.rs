@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 
 use crate::{
     Error, Guarded,
@@ -36,9 +36,9 @@ pub async fn heartbeat_with_progress(pool: &PgPool, held: &[(Held, String)]) -> 
 }
 
 /// Stores the progress of one attempt now, and does not return before it is stored or the lease is known to be lost.
-pub async fn flush_progress(pool: &PgPool, held: &Held, progress: &str) -> Result<Guarded<()>, Error> {
+pub async fn flush_progress(db: impl PgExecutor<'_>, held: &Held, progress: &str) -> Result<Guarded<()>, Error> {
     let beats = vec![Beat { held: *held, progress: Some(progress) }];
-    let lost = beat(pool, beats, true).await?;
+    let lost = beat(db, beats, true).await?;
     Ok(if lost.is_empty() { Guarded::Applied(()) } else { Guarded::Lost })
 }
 
@@ -47,7 +47,7 @@ struct Beat<'a> {
     progress: Option<&'a str>,
 }
 
-async fn beat(pool: &PgPool, beats: Vec<Beat<'_>>, with_progress: bool) -> Result<Vec<Held>, Error> {
+async fn beat(db: impl PgExecutor<'_>, beats: Vec<Beat<'_>>, with_progress: bool) -> Result<Vec<Held>, Error> {
     if beats.is_empty() {
         return Ok(Vec::new());
     }
@@ -61,7 +61,7 @@ async fn beat(pool: &PgPool, beats: Vec<Beat<'_>>, with_progress: bool) -> Resul
     let progress: Option<Vec<Option<String>>> =
         with_progress.then(|| chosen().map(|beat| beat.progress.map(str::to_owned)).collect());
     let rows =
-        sqlx::query_file!("queries/attempt/beat.sql", &segments, &ids, &leases, progress as _).fetch_all(pool).await?;
+        sqlx::query_file!("queries/attempt/beat.sql", &segments, &ids, &leases, progress as _).fetch_all(db).await?;
     let lost: HashSet<i64> = rows.into_iter().map(|row| row.id).collect();
     let alive: HashSet<Held> =
         chosen().map(|beat| beat.held).filter(|held| !lost.contains(&held.job_id.get())).collect();

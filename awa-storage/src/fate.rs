@@ -5,7 +5,7 @@
 //! why, and whether it is true: a notification may be anybody's.
 
 use awa_model::{JobId, JobState, RunLease};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::{Error, lease::Held};
 
@@ -48,13 +48,25 @@ pub async fn fates(pool: &PgPool, held: &[Held]) -> Result<Vec<(Held, Fate)>, Er
     ask(pool, &suspects).await
 }
 
-async fn ask(pool: &PgPool, held: &[Held]) -> Result<Vec<(Held, Fate)>, Error> {
+/// The same of one attempt, on a connection; `None` for one that still runs.
+///
+/// # Errors
+///
+/// As [`fates`].
+pub async fn fate(db: &mut PgConnection, held: &Held) -> Result<Option<Fate>, Error> {
+    if ask(&mut *db, std::slice::from_ref(held)).await?.is_empty() {
+        return Ok(None);
+    }
+    Ok(ask(db, std::slice::from_ref(held)).await?.first().map(|(_, fate)| *fate))
+}
+
+async fn ask(db: impl PgExecutor<'_>, held: &[Held]) -> Result<Vec<(Held, Fate)>, Error> {
     if held.is_empty() {
         return Ok(Vec::new());
     }
     let ids: Vec<i64> = held.iter().map(|held| held.job_id.get()).collect();
     let leases: Vec<i64> = held.iter().map(|held| held.run_lease.get()).collect();
-    let rows = sqlx::query_file!("queries/fate/fates.sql", &ids, &leases).fetch_all(pool).await?;
+    let rows = sqlx::query_file!("queries/fate/fates.sql", &ids, &leases).fetch_all(db).await?;
     // Answered in the order asked, so one walk finds each.
     let mut asked = held.iter();
     let found = |id: i64, lease: i64| {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use awa_model::JobId;
 use chrono::{DateTime, TimeDelta, Utc};
-use sqlx::PgPool;
+use sqlx::PgExecutor;
 
 use crate::Error;
 
@@ -84,7 +84,7 @@ pub struct Promoted {
 /// # Errors
 ///
 /// If the database does not answer; then the batch was promoted or not.
-pub async fn promote(pool: &PgPool, cursor: &mut PromoteCursor, batch: u32) -> Result<Promoted, Error> {
+pub async fn promote(db: impl PgExecutor<'_>, cursor: &mut PromoteCursor, batch: u32) -> Result<Promoted, Error> {
     let start = cursor.start(Instant::now());
     let row = sqlx::query_file!(
         "queries/promote/promote.sql",
@@ -92,7 +92,7 @@ pub async fn promote(pool: &PgPool, cursor: &mut PromoteCursor, batch: u32) -> R
         start.map(|(_, id)| id.get()),
         i32::try_from(batch).unwrap_or(i32::MAX),
     )
-    .fetch_one(pool)
+    .fetch_one(db)
     .await?;
     let last = row.last_run_at.zip(row.last_id.map(JobId::new));
     let next_due =

@@ -10,7 +10,7 @@
 use std::{str::FromStr as _, time::Duration};
 
 use awa_model::{JobId, JobState, RunLease};
-use sqlx::PgPool;
+use sqlx::PgExecutor;
 
 use crate::Error;
 
@@ -79,7 +79,7 @@ pub struct RescueCursor {
 /// # Errors
 ///
 /// If the database does not answer; then the pass took effect or not. Start over with the default cursor.
-pub async fn rescue(pool: &PgPool, limits: &RescueLimits, from: RescueCursor) -> Result<Rescued, Error> {
+pub async fn rescue(db: impl PgExecutor<'_>, limits: &RescueLimits, from: RescueCursor) -> Result<Rescued, Error> {
     let row = sqlx::query_file!(
         "queries/rescue/rescue.sql",
         from.batch,
@@ -89,7 +89,7 @@ pub async fn rescue(pool: &PgPool, limits: &RescueLimits, from: RescueCursor) ->
         limits.deadline_grace.as_secs_f64(),
         limits.budget.as_secs_f64(),
     )
-    .fetch_one(pool)
+    .fetch_one(db)
     .await?;
     let mut rescued = Rescued { next: row.next_after.map(|batch| RescueCursor { batch }), ..Rescued::default() };
     let attempts = row.ids.into_iter().zip(row.leases).zip(row.reasons.iter().zip(row.states));

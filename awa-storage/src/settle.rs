@@ -12,7 +12,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use awa_model::{JobId, JobState, RunLease};
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 
 use crate::{Error, Guarded, Lease, lease::newest};
 
@@ -145,7 +145,7 @@ async fn complete_segment(
 /// # Errors
 ///
 /// If the database does not answer, or an open transaction has the row or the key in hand. Repeating it is harmless.
-pub async fn complete_alone(pool: &PgPool, completion: &Completion) -> Result<Guarded<()>, Error> {
+pub async fn complete_alone(db: impl PgExecutor<'_>, completion: &Completion) -> Result<Guarded<()>, Error> {
     let lease = &completion.lease;
     let row = sqlx::query_file!(
         "queries/finalize/complete_alone.sql",
@@ -154,7 +154,7 @@ pub async fn complete_alone(pool: &PgPool, completion: &Completion) -> Result<Gu
         lease.run_lease().get(),
         completion.result as _
     )
-    .fetch_one(pool)
+    .fetch_one(db)
     .await?;
     Ok(if row.applied { Guarded::Applied(()) } else { Guarded::Lost })
 }
@@ -212,7 +212,7 @@ pub async fn settle_batch(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Opt
 /// # Errors
 ///
 /// If the database does not answer, or an open transaction has the row or the key in hand. Repeating it is harmless.
-pub async fn settle_alone(pool: &PgPool, settlement: &Settlement) -> Result<Guarded<JobState>, Error> {
+pub async fn settle_alone(db: impl PgExecutor<'_>, settlement: &Settlement) -> Result<Guarded<JobState>, Error> {
     let Settlement { lease, verdict, progress } = settlement;
     let row = sqlx::query_file!(
         "queries/finalize/settle_alone.sql",
@@ -224,7 +224,7 @@ pub async fn settle_alone(pool: &PgPool, settlement: &Settlement) -> Result<Guar
         verdict.error(),
         progress as _
     )
-    .fetch_one(pool)
+    .fetch_one(db)
     .await?;
     Ok(applied(row.state))
 }

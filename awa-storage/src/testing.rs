@@ -12,8 +12,21 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use uuid::Uuid;
 
 mod role;
+mod time;
+mod waiting;
 
 pub use role::TestRole;
+pub use time::age;
+pub use waiting::{WAITING_MAX, WaitingJob, waiting};
+
+use awa_model::{JobId, RunLease};
+
+use crate::lease::{Lease, Location};
+
+/// A lease that no claim has made, for running a handler without a database: there is none where it would count.
+pub fn pretended_lease(job_id: JobId, run_lease: RunLease) -> Lease {
+    Lease::new(job_id, run_lease, Location { segment: 0, block: 0, offset: 0 })
+}
 
 /// The variable that names the server: a role there must be allowed to create databases.
 pub const SERVER_VARIABLE: &str = "AWA_TEST_DATABASE_URL";

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use awa_model::WorkerId;
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 
 use crate::{Error, Guarded};
 
@@ -49,7 +49,7 @@ pub struct RegisteredWorker {
 /// # Errors
 ///
 /// If the database does not answer, or a queue name breaks its limits. Safe to repeat.
-pub async fn register(pool: &PgPool, worker: &WorkerInfo) -> Result<(), Error> {
+pub async fn register(db: impl PgExecutor<'_>, worker: &WorkerInfo) -> Result<(), Error> {
     sqlx::query_file!(
         "queries/workers/register.sql",
         worker.id.get(),
@@ -60,7 +60,7 @@ pub async fn register(pool: &PgPool, worker: &WorkerInfo) -> Result<(), Error> {
         &worker.queues,
         &worker.kinds
     )
-    .fetch_one(pool)
+    .fetch_one(db)
     .await?;
     Ok(())
 }
@@ -80,8 +80,8 @@ pub async fn beat(pool: &PgPool, worker: WorkerId) -> Result<Guarded<()>, Error>
 /// # Errors
 ///
 /// If the database does not answer. Safe to repeat.
-pub async fn unregister(pool: &PgPool, worker: WorkerId) -> Result<Guarded<()>, Error> {
-    let row = sqlx::query_file!("queries/workers/unregister.sql", worker.get()).fetch_one(pool).await?;
+pub async fn unregister(db: impl PgExecutor<'_>, worker: WorkerId) -> Result<Guarded<()>, Error> {
+    let row = sqlx::query_file!("queries/workers/unregister.sql", worker.get()).fetch_one(db).await?;
     Ok(guarded(row.known))
 }
 

@@ -18,6 +18,7 @@ use crate::registry::Registry;
 use crate::runtime::{self, Running};
 use crate::shutdown::Shutdown;
 use crate::signal;
+use crate::watched::Watched;
 
 /// Enqueues jobs and runs them. Cheap to clone.
 ///
@@ -29,11 +30,13 @@ pub struct Client {
 }
 
 /// What clones of a client share.
+#[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) pool: PgPool,
     pub(crate) config: Config,
     pub(crate) queues: Vec<ServedQueue>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) watched: Arc<Watched>,
 }
 
 impl Client {
@@ -107,6 +110,15 @@ impl Client {
         Ok(answer.map(|(id, operated)| (id.assume(), operated)))
     }
 
+    #[cfg(feature = "testing")]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn watched(&self) -> &Arc<Watched> {
+        &self.shared.watched
+    }
+
     /// The pool that the client was built with.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
@@ -147,6 +159,14 @@ impl Client {
         }
         let (report, _) = tokio::join!(draining, running.shutdown(Shutdown::Now));
         report
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Shared {
+    /// The same, serving one queue alone.
+    pub(crate) fn serving(&self, queue: ServedQueue) -> Self {
+        Self { queues: vec![queue], ..self.clone() }
     }
 }
 
@@ -296,7 +316,8 @@ impl ClientBuilder {
         mistakes.extend(wrong);
         BuildError::unless_empty(mistakes)?;
         let registry = Arc::new(self.registry);
-        Ok(Client { shared: Arc::new(Shared { pool: self.pool, config: self.config, queues, registry }) })
+        let watched = Watched::new(self.pool.clone());
+        Ok(Client { shared: Arc::new(Shared { pool: self.pool, config: self.config, queues, registry, watched }) })
     }
 }
 

@@ -38,6 +38,11 @@ impl JobContext {
         Self { attempt, services }
     }
 
+    #[cfg(feature = "testing")]
+    pub(crate) fn attempt_held(&self) -> &Arc<Attempt> {
+        &self.attempt
+    }
+
     /// The job.
     #[must_use]
     pub fn job_id(&self) -> JobId {

@@ -22,6 +22,7 @@ use crate::leftovers::Leftovers;
 use crate::registry::Registry;
 use crate::slots::{Slot, Slots};
 use crate::verdict::Ending;
+use crate::watched::Watched;
 
 /// One running worker.
 pub(crate) struct Engine {
@@ -34,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) attempts: Arc<Attempts>,
     pub(crate) slots: Slots,
     pub(crate) flow: Flow,
+    /// The jobs that the client of this worker waits for: told when one of them is settled.
+    pub(crate) watched: Arc<Watched>,
     /// Handlers that run, whether or not their attempt is still held.
     pub(crate) handlers: TaskTracker,
     /// Outcomes on their way to the finalizer.

@@ -9,6 +9,9 @@
 //!
 //! A settlement may be sent twice, since an answer can get lost: a lease that is settled already says `Applied`.
 
+#[cfg(feature = "testing")]
+mod inline;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +32,9 @@ use crate::leftovers::UnfinishedEnd;
 use crate::slots::Slot;
 use crate::verdict::Ending;
 use crate::{jitter, taken, telemetry};
+
+#[cfg(feature = "testing")]
+pub(crate) use self::inline::Unwritten;
 
 /// Batches that are being written at once: one more than one, so that collecting never waits for the network.
 const WRITES_MAX: usize = 2;
@@ -354,6 +360,7 @@ async fn note(engine: &Engine, mut written: Vec<Owed>, answers: Vec<Applied>) {
     // Before anything is let go of: a drain that has nothing left to wait for would cut the question off.
     taken::unheard(engine, &lost).await;
     engine.attempts.release(written.iter().map(|owed| &owed.attempt));
+    engine.watched.settled(written.iter().map(|owed| owed.attempt.job_id()));
     written.iter_mut().for_each(|owed| owed.settled = true);
     drop(written);
 }

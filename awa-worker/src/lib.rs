@@ -51,7 +51,11 @@ mod slots;
 mod store;
 mod taken;
 pub mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod verdict;
+mod watch;
+mod watched;
 
 pub use awa_macros::JobArgs;
 pub use awa_model::{
@@ -79,6 +83,7 @@ pub use crate::runtime::Running;
 pub use crate::schema::migrate;
 pub use crate::shutdown::Shutdown;
 pub use crate::signal::shutdown_signal;
+pub use crate::watch::{WaitError, Watch};
 
 /// The README's examples compile.
 #[cfg(doctest)]

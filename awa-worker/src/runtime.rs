@@ -40,7 +40,7 @@ use crate::maintenance::Maintenance;
 use crate::shutdown::{self, Ended, GOODBYE_MAX, Shutdown, Wish};
 use crate::side::Side;
 use crate::slots::Slots;
-use crate::store::PoolStore;
+use crate::store::{PoolStore, Store};
 use crate::{dispatcher, heartbeat, looker, maintenance, panics};
 
 /// How long the worker's own statements wait for one of its connections.
@@ -123,7 +123,9 @@ async fn assemble(shared: &Arc<Shared>, pool: &PgPool, options: PgConnectOptions
     reach(&options).await?;
     schema::require_current_schema(pool).await.map_err(awa_storage::Error::from)?;
     let worker = WorkerId::random();
-    let (engine, inbox) = engine(shared, pool.clone(), worker);
+    let patience = Patience::default();
+    let store = Arc::new(PoolStore { pool: pool.clone(), patience: patience.clone() });
+    let (engine, inbox) = engine(shared, pool.clone(), worker, patience, store);
     engine.cursors.load(pool).await?;
     let info = worker_info(shared, worker);
     workers::register(pool, &info).await?;
@@ -157,16 +159,17 @@ fn connect_options(pool: &PgPool) -> PgConnectOptions {
     options.clone().application_name(&format!("awa {VERSION}"))
 }
 
-fn engine(shared: &Arc<Shared>, pool: PgPool, worker: WorkerId) -> (Arc<Engine>, mpsc::UnboundedReceiver<Finished>) {
+/// What all parts share, before any of them runs.
+pub(crate) fn engine(
+    shared: &Arc<Shared>,
+    pool: PgPool,
+    worker: WorkerId,
+    patience: Patience,
+    store: Arc<dyn Store>,
+) -> (Arc<Engine>, mpsc::UnboundedReceiver<Finished>) {
     let (finished, inbox) = mpsc::unbounded_channel();
     let queues: Vec<_> = shared.queues.iter().map(|queue| queue.name.clone()).collect();
-    let patience = Patience::default();
-    let services = Services {
-        worker,
-        store: Arc::new(PoolStore { pool: pool.clone(), patience: patience.clone() }),
-        data: shared.registry.data().clone(),
-        runtime: Handle::current(),
-    };
+    let services = Services { worker, store, data: shared.registry.data().clone(), runtime: Handle::current() };
     let engine = Engine {
         config: shared.config.clone(),
         worker,
@@ -177,6 +180,7 @@ fn engine(shared: &Arc<Shared>, pool: PgPool, worker: WorkerId) -> (Arc<Engine>,
         attempts: Arc::new(Attempts::default()),
         slots: Slots::new(&shared.queues),
         flow: Flow::new(),
+        watched: Arc::clone(&shared.watched),
         handlers: TaskTracker::new(),
         finished,
         alone: tokio::sync::Mutex::new(()),
@@ -189,7 +193,7 @@ fn engine(shared: &Arc<Shared>, pool: PgPool, worker: WorkerId) -> (Arc<Engine>,
     (Arc::new(engine), inbox)
 }
 
-fn worker_info(shared: &Shared, worker: WorkerId) -> WorkerInfo {
+pub(crate) fn worker_info(shared: &Shared, worker: WorkerId) -> WorkerInfo {
     WorkerInfo {
         id: worker,
         name: shared.config.name.clone().unwrap_or_else(program_name),

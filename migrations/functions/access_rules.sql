@@ -62,6 +62,7 @@ as $access_rules$
     -- Looking.
     ('jobs', 'select', '{operator,viewer}'),
     ('job_status', 'execute', '{operator,viewer}'),
+    ('job_statuses', 'execute', '{operator,viewer}'),
     ('ring_status', 'execute', '{operator,viewer}'),
     ('list_workers', 'execute', '{operator,viewer}'),
     ('workers', 'select', '{operator,viewer}'),

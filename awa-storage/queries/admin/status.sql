@@ -1,4 +1,4 @@
--- What became of job $1: one row, or none. Index: the primary keys. Locks nothing.
+-- What became of the jobs $1: one row for each that exists. Index: the primary keys. Locks nothing.
 -- Times as Rust can hold them, and documents as texts: a producer may have written what Rust cannot read.
 select job_id as "job_id!",
        kind as "kind!: awa_model::Kind",
@@ -19,4 +19,4 @@ select job_id as "job_id!",
        result::text as result,
        error,
        paused as "paused!"
-  from awa.job_status($1)
+  from awa.job_statuses($1)

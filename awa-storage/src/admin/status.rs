@@ -47,27 +47,57 @@ pub struct JobStatus {
 /// # Errors
 /// If the database does not answer.
 pub async fn status(db: impl PgExecutor<'_>, job: JobId) -> Result<Option<JobStatus>, Error> {
-    let row = sqlx::query_file!("queries/admin/status.sql", job.get()).fetch_optional(db).await;
-    let Some(row) = row.map_err(Error::of_enqueue)? else {
-        return Ok(None);
+    Ok(statuses(db, &[job]).await?.pop())
+}
+
+/// What became of many jobs, in one statement: an entry for each that exists, in no particular order.
+///
+/// # Errors
+/// If the database does not answer.
+pub async fn statuses(db: impl PgExecutor<'_>, jobs: &[JobId]) -> Result<Vec<JobStatus>, Error> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query_file_as!(Row, "queries/admin/status.sql", &super::numbers(jobs)).fetch_all(db).await;
+    let read = |row: Row| {
+        let unreadable =
+            |_| Error::Unreadable { relation: "awa.jobs", column: "priority", value: row.priority.to_string() };
+        Ok(JobStatus {
+            id: JobId::new(row.job_id),
+            kind: row.kind,
+            queue: row.queue,
+            state: row.state,
+            priority: Priority::new(row.priority).map_err(unreadable)?,
+            attempt: row.attempt,
+            max_attempts: row.max_attempts,
+            run_at: row.run_at,
+            created_at: row.created_at,
+            attempted_at: row.attempted_at,
+            finalized_at: row.finalized_at,
+            progress: row.progress.and_then(|text| serde_json::from_str(&text).ok()).map(Progress::from_json),
+            result: row.result.and_then(|text| RawValue::from_string(text).ok()),
+            error: row.error,
+            paused: row.paused,
+        })
     };
-    let unreadable =
-        |_| Error::Unreadable { relation: "awa.jobs", column: "priority", value: row.priority.to_string() };
-    Ok(Some(JobStatus {
-        id: JobId::new(row.job_id),
-        kind: row.kind,
-        queue: row.queue,
-        state: row.state,
-        priority: Priority::new(row.priority).map_err(unreadable)?,
-        attempt: row.attempt,
-        max_attempts: row.max_attempts,
-        run_at: row.run_at,
-        created_at: row.created_at,
-        attempted_at: row.attempted_at,
-        finalized_at: row.finalized_at,
-        progress: row.progress.and_then(|text| serde_json::from_str(&text).ok()).map(Progress::from_json),
-        result: row.result.and_then(|text| RawValue::from_string(text).ok()),
-        error: row.error,
-        paused: row.paused,
-    }))
+    rows.map_err(Error::of_enqueue)?.into_iter().map(read).collect()
+}
+
+/// A row as `awa.job_statuses` answers it.
+struct Row {
+    job_id: i64,
+    kind: Kind,
+    queue: QueueName,
+    state: JobState,
+    priority: i16,
+    attempt: i16,
+    max_attempts: i16,
+    run_at: DateTime<Utc>,
+    created_at: DateTime<Utc>,
+    attempted_at: Option<DateTime<Utc>>,
+    finalized_at: Option<DateTime<Utc>>,
+    progress: Option<String>,
+    result: Option<String>,
+    error: Option<String>,
+    paused: bool,
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use awa_model::{Kind, QueueName, WorkerId};
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::{
@@ -91,8 +91,8 @@ impl Cursors {
     }
 
     /// Starts over from the persisted marks. Called once at start; a changed incarnation does it by itself.
-    pub async fn load(&self, pool: &PgPool) -> Result<(), Error> {
-        let rows = sqlx::query_file!("queries/claim/load_marks.sql", &self.queues).fetch_all(pool).await?;
+    pub async fn load(&self, db: impl PgExecutor<'_>) -> Result<(), Error> {
+        let rows = sqlx::query_file!("queries/claim/load_marks.sql", &self.queues).fetch_all(db).await?;
         let mut marks = vec![0; self.queues.len() * PRIORITIES];
         for row in rows {
             let queue = self.queues.iter().position(|queue| *queue == row.queue);
@@ -111,7 +111,7 @@ impl Cursors {
     /// The claim is committed when this returns, synchronously, so that a lease number is never handed out twice. If it
     /// fails or the future is dropped, the statement may still have committed: such attempts are rescued once they are
     /// stale, like those of a crashed process.
-    pub async fn claim(&self, pool: &PgPool, wants: &[(QueueName, usize)]) -> Result<Vec<Claimed>, Error> {
+    pub async fn claim(&self, db: impl PgExecutor<'_>, wants: &[(QueueName, usize)]) -> Result<Vec<Claimed>, Error> {
         let started = Instant::now();
         let request = self.request(wants, started);
         if request.wanted() == 0 {
@@ -131,7 +131,7 @@ impl Cursors {
             &request.found_segments,
             &request.found_seqs,
         )
-        .fetch_all(pool)
+        .fetch_all(db)
         .await?;
         self.answered(&request, &rows, started);
         Ok(rows.into_iter().filter_map(readable).collect())

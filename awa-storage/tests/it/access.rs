@@ -194,7 +194,7 @@ async fn each_bundle_is_denied_what_it_must_not_do() {
         ("delete from awa.jobs where id = 0", "operator"),
         ("select awa.cancel(0), awa.edit(0, '{}'), awa.pause_queue('q')", "operator"),
         ("select awa.configure_ring()", "operator"),
-        ("select awa.job_status(0), awa.ring_status()", "operator viewer"),
+        ("select awa.job_status(0), awa.job_statuses('{0}'), awa.ring_status()", "operator viewer"),
         ("select awa.enqueue('k')", "producer"),
         ("select awa.settle_batch('{}', '{}', '{}', '{}', '{}', '{}', '{}')", "worker"),
         ("select awa.judge(null, null)", ""),
@@ -287,7 +287,7 @@ async fn each_bundle_can_do_what_it_is_for() {
         ],
     )
     .await;
-    as_role("viewer", &["select * from awa.jobs; select awa.job_status(4), awa.ring_status(), awa.contract_version()"])
+    as_role("viewer", &["select * from awa.jobs; select awa.job_status(4), awa.job_statuses('{4}'), awa.ring_status(), awa.contract_version()"])
         .await;
 }
 

@@ -353,7 +353,7 @@ const CALLS: [&str; 33] = [
     "select awa.complete(0::smallint, '{\"(0,1)\"}', '{1}', '{1}', '{\"{}\"}')",
     "select awa.settle_batch('{0}', '{2}', '{1}', '{retry}', '{0}', '{e}', '{\"{}\"}')",
     "select awa.settle_alone(0::smallint, 3, 1, 'fail', null, 'e', null), awa.complete_alone(0::smallint, 9, 1, null)",
-    "select awa.retry(3), awa.cancel(3, 'r'), awa.run_now(3), awa.job_status(3), awa.retry_many('{3,3}'), awa.delete_jobs('{3}')",
+    "select awa.retry(3), awa.cancel(3, 'r'), awa.run_now(3), awa.job_status(3), awa.job_statuses('{3}'), awa.retry_many('{3,3}'), awa.delete_jobs('{3}')",
     "select awa.pause_queue('q'), awa.resume_queue('q'), awa.set_retention('q', '1 day'), awa.configure_ring('2 days'),
         awa.ring_status()",
     "insert into awa.jobs (kind, queue, args, run_at, tags) values ('v', 'q', '{}', '2999-01-01', '{t}'), ('v', 'q', '{}', null, null)",

@@ -72,9 +72,10 @@ const MARKS: &str = "select awa.persist_marks('{default}', '{2}', '{1}')";
 const PROMOTE: &str = "select awa.promote(null, null, 10)";
 const PRUNE: &str = "select awa.prune_parked('failed', null, null, 10)";
 const STATUS: &str = "select awa.job_status(5)";
+const STATUSES: &str = "select awa.job_statuses((select array_agg(n) from generate_series(1, 40) n))";
 
 /// What a worker or a producer calls often, and how many rows it may read at most, whatever else there is.
-const HOT: [(&str, i64); 16] = [
+const HOT: [(&str, i64); 17] = [
     // A batch of 50 is locked, updated and read back; nothing in here depends on how many rows there are beside it.
     (CLAIM, 150),
     (CLAIM_FROM_CURSOR, 10),
@@ -92,6 +93,7 @@ const HOT: [(&str, i64); 16] = [
     (MARKS, 5),
     (PROMOTE, 60),
     (STATUS, 5),
+    (STATUSES, 50),
 ];
 
 /// Rows that wait in every way, none of which a hot statement has to look at: never analyzed.
