@@ -4,9 +4,12 @@ mod ceiling;
 mod drain;
 mod enqueue;
 mod flow;
+mod heartbeat;
+mod inflight;
 mod pickup;
 mod pinned;
 mod scale;
+mod sleepers;
 mod sustained;
 
 use clap::Subcommand;
@@ -28,6 +31,10 @@ pub(crate) enum Scenario {
     Pinned(pinned::Options),
     /// Sustained beside millions of deferred and completed jobs, in turn with an empty database.
     Scale(scale::Options),
+    /// Keep many running jobs alive: statements and log of each cycle of heartbeats.
+    Heartbeat(heartbeat::Options),
+    /// Hold many sleeping jobs: memory of each, and how soon they are started.
+    Inflight(inflight::Options),
     /// The statements alone: claim and complete in a bare loop beside a producer, without a worker.
     Ceiling(ceiling::Options),
 }
@@ -41,6 +48,8 @@ impl Scenario {
             Self::Pickup(_) => "pickup",
             Self::Enqueue(_) => "enqueue",
             Self::Pinned(_) => "pinned",
+            Self::Heartbeat(_) => "heartbeat",
+            Self::Inflight(_) => "inflight",
             Self::Ceiling(_) => "ceiling",
             Self::Scale(_) => "scale",
         }
@@ -54,6 +63,8 @@ impl Scenario {
             Self::Pickup(options) => pickup::run(options, bench).await,
             Self::Enqueue(options) => enqueue::run(options, bench).await,
             Self::Pinned(options) => pinned::run(options, bench).await,
+            Self::Heartbeat(options) => heartbeat::run(options, bench).await,
+            Self::Inflight(options) => inflight::run(options, bench).await,
             Self::Ceiling(options) => ceiling::run(options, bench).await,
             Self::Scale(options) => scale::run(options, bench).await,
         }
