@@ -334,3 +334,6 @@ async fn poll(mut poller: Poller) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -232,3 +232,26 @@ async fn a_pause_is_idempotent_literal_and_needs_no_queue_that_was_used() {
         Some("queue is empty; it must have 1 to 128 bytes")
     );
 }
+
+#[tokio::test]
+async fn what_became_of_many_jobs_is_answered_once_for_each_that_exists() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let waiting = jobs(&pool, "jobs_hot", "available", 2).await;
+    let later = jobs(&pool, "scheduled_jobs", "scheduled", 1).await[0];
+    let parked = jobs(&pool, "jobs_hot_parked", "failed", 1).await[0];
+    let asked = [parked, JobId::new(99_999), waiting[1], waiting[1], later];
+    let mut found: Vec<_> = admin::statuses(&pool, &asked)
+        .await
+        .expect("an answer")
+        .into_iter()
+        .map(|status| (status.id, status.state))
+        .collect();
+    found.sort();
+    let mut expected =
+        [(waiting[1], JobState::Available), (later, JobState::Scheduled), (parked, JobState::Failed)].to_vec();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert!(admin::statuses(&pool, &[]).await.expect("nothing").is_empty());
+    assert_eq!(count(&pool, "select count(*) from awa.job_statuses(null)").await, 0);
+}
