@@ -44,15 +44,8 @@ where
     let builder = Client::builder(nowhere)
         .queue(job.queue.to_string(), QueueConfig::new())
         .cancel_grace(Duration::from_millis(100))
-        .register(handler);
-    TestRun {
-        builder,
-        job,
-        first: First::default(),
-        stop: None,
-        faults: Faults::new(),
-        output: std::marker::PhantomData,
-    }
+        .register(Interruptible { handler, stop: Arc::clone(&stop), marker: PhantomData });
+    TestRun { builder, job, first: First::default(), stop, faults: Faults::new(), output: PhantomData }
 }
 
 /// A handler that is about to run once; see [`run`]. Awaiting it runs it.
