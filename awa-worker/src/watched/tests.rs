@@ -1,3 +1,5 @@
+//! Looks, hints and limits of the poller, without a server: each step is made by hand.
+
 use awa_model::{JobState, Kind, Priority, QueueName};
 use chrono::DateTime;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
