@@ -50,9 +50,16 @@ impl Process {
     }
 
     async fn ended(mut self) -> bool {
-        soon("the end of a process", tokio::task::spawn_blocking(move || self.0.wait().unwrap().success()))
-            .await
-            .unwrap()
+        let id = self.0.id().to_string();
+        let waiting = tokio::task::spawn_blocking(move || self.0.wait().unwrap().success());
+        match tokio::time::timeout(PATIENCE, waiting).await {
+            Ok(success) => success.unwrap(),
+            Err(_) => {
+                // Otherwise this test program would wait for it as well.
+                let _ = Command::new("kill").args(["-KILL", &id]).status();
+                panic!("process {id} does not end");
+            }
+        }
     }
 }
 
