@@ -1,4 +1,4 @@
-//! Names of queues and kinds. They end up in indexes, logs, channel payloads and terminals, so one rule holds for all:
+//! Names of queues, kinds and steps. They end up in indexes, logs, channel payloads and terminals, so one rule holds for all:
 //! 1 to 128 bytes of UTF-8 without control characters. Everything else, quotes and emoji included, is plain data.
 
 use std::{borrow::Borrow, borrow::Cow, fmt, ops::Deref, str::FromStr};
@@ -21,20 +21,20 @@ pub struct QueueName(Cow<'static, str>);
 #[serde(try_from = "String", into = "String")]
 pub struct Kind(Cow<'static, str>);
 
-/// A text that cannot be the name of a queue, kind or tag.
+/// A text that cannot be the name of a queue, kind, tag or step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidName {
     /// It has no characters.
     #[error("{what} is empty; it must have 1 to 128 bytes")]
     Empty {
-        /// What the name is for: `queue`, `kind` or `tag`.
+        /// What the name is for: `queue`, `kind`, `tag` or `step`.
         what: &'static str,
     },
     /// It is longer than 128 bytes.
     #[error("{what} `{start}…` has {bytes} bytes; it must have 1 to 128")]
     TooLong {
-        /// What the name is for: `queue`, `kind` or `tag`.
+        /// What the name is for: `queue`, `kind`, `tag` or `step`.
         what: &'static str,
         /// Its first characters.
         start: String,
@@ -44,7 +44,7 @@ pub enum InvalidName {
     /// It contains a control character, U+0000 included.
     #[error("{what} {} has the control character U+{:04X} at byte {at}; none are allowed", quoted(name), u32::from(*character))]
     ControlCharacter {
-        /// What the name is for: `queue`, `kind` or `tag`.
+        /// What the name is for: `queue`, `kind`, `tag` or `step`.
         what: &'static str,
         /// The name.
         name: String,
@@ -58,7 +58,7 @@ pub enum InvalidName {
 /// How much of an overlong name an error repeats.
 const EXCERPT_CHARACTERS: usize = 32;
 
-/// Whether `name` may be the name of a queue, kind or tag.
+/// Whether `name` may be the name of a queue, kind, tag or step.
 pub(crate) fn check(what: &'static str, name: &str) -> Result<(), InvalidName> {
     if name.is_empty() {
         return Err(InvalidName::Empty { what });
@@ -71,6 +71,14 @@ pub(crate) fn check(what: &'static str, name: &str) -> Result<(), InvalidName> {
         None => Ok(()),
         Some((at, character)) => Err(InvalidName::ControlCharacter { what, name: name.to_owned(), character, at }),
     }
+}
+
+/// Whether `name` may be the name of a step.
+///
+/// # Errors
+/// A name that is empty, longer than 128 bytes, or contains control characters.
+pub fn check_step_name(name: &str) -> Result<(), InvalidName> {
+    check("step", name)
 }
 
 /// What `QueueName` and `Kind` share: a type each, so that neither is taken for the other.

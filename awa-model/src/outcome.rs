@@ -13,6 +13,9 @@ pub enum Outcome<T = ()> {
     Snooze(Duration),
     /// Call it off for this reason.
     Cancel(String),
+    /// The handler has completed the job already, in a transaction of its own. Made by `complete_in` of its context; where the
+    /// job turns out not to be completed, the attempt has failed.
+    Committed,
 }
 
 impl Outcome {
@@ -44,6 +47,7 @@ impl<T> Outcome<T> {
             Self::Complete(output) => Outcome::Complete(change(output)),
             Self::Snooze(delay) => Outcome::Snooze(delay),
             Self::Cancel(reason) => Outcome::Cancel(reason),
+            Self::Committed => Outcome::Committed,
         }
     }
 }

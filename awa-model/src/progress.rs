@@ -1,18 +1,33 @@
 //! How far a job has come: what a person sees (percent and message) and what the next attempt needs (metadata).
 //!
-//! A plain value without IO. It is one JSON object, `{percent, message, metadata}`, so that a later version can add to it:
-//! keys of the object that this version does not know are kept. What comes from the database may have been edited by hand,
-//! so reading never fails; what a handler sets is checked before anything changes.
+//! A plain value without IO. It is one JSON object, `{percent, message, metadata, generation}`, so that a later version can
+//! add to it: keys of the object that this version does not know are kept. What comes from the database may have been edited
+//! by hand, so reading never fails; what a handler sets is checked before anything changes.
+//!
+//! A report may come from the inside of a loop, so a change touches what it changes and nothing else: sizes are kept as sums,
+//! and [`MetadataChange`] does what depends on the user's own types before the progress, which others may wait for, is taken
+//! in hand.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{InvalidJson, json, limits};
+pub use self::change::MetadataChange;
+use self::size::{ObjectSize, Sizes};
+use crate::{InvalidJson, InvalidName, json, limits};
 
-/// The key of the metadata under which results of steps are kept; handlers cannot write it.
+mod change;
+mod size;
+
+/// Keys of the metadata that begin like this are Awa's.
+const RESERVED: char = '$';
+
+/// The key of the metadata under which results of steps are kept.
 const STEPS: &str = "$steps";
 
 const ROOT: &str = "progress";
+
+/// Numbers below are exact for every reader of JSON. A generation that is not below is none: somebody has written it by hand.
+const GENERATION_MAX: u64 = 1 << 53;
 
 /// The progress of a job.
 ///
@@ -23,7 +38,8 @@ const ROOT: &str = "progress";
 /// let mut progress = Progress::new();
 /// progress.set(50, "half the tiles")?;
 /// progress.set_checkpoint("done", &1234)?;
-/// assert_eq!(progress.to_json(), r#"{"percent":50,"message":"half the tiles","metadata":{"done":1234}}"#);
+/// let stored = r#"{"percent":50,"message":"half the tiles","metadata":{"done":1234},"generation":2}"#;
+/// assert_eq!(progress.to_json(), stored);
 /// # Ok::<(), awa_model::ProgressError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,9 +50,17 @@ pub struct Progress {
     message: Option<String>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     metadata: Map<String, Value>,
-    /// Keys that another version or a person has put beside the three.
+    #[serde(skip_serializing_if = "is_zero")]
+    generation: u64,
+    /// Keys that another version or a person has put beside the four.
     #[serde(flatten)]
     others: Map<String, Value>,
+    #[serde(skip)]
+    message_size: usize,
+    #[serde(skip)]
+    metadata_size: ObjectSize,
+    #[serde(skip)]
+    others_size: ObjectSize,
     #[serde(skip)]
     bytes_max: usize,
 }
@@ -54,12 +78,15 @@ pub enum ProgressError {
         /// What it was instead.
         found: &'static str,
     },
-    /// The key belongs to Awa.
-    #[error("the key `{key}` of progress metadata is reserved")]
+    /// The key belongs to Awa, as all do that begin with `$`.
+    #[error("the key {key:?} of progress metadata is reserved, as all are that begin with `$`")]
     ReservedKey {
         /// The key.
-        key: &'static str,
+        key: String,
     },
+    /// A step cannot have this name.
+    #[error(transparent)]
+    StepName(#[from] InvalidName),
 }
 
 impl Progress {
@@ -69,7 +96,11 @@ impl Progress {
             percent: None,
             message: None,
             metadata: Map::new(),
+            generation: 0,
             others: Map::new(),
+            message_size: 0,
+            metadata_size: ObjectSize::default(),
+            others_size: ObjectSize::default(),
             bytes_max: limits::PROGRESS_BYTES_MAX,
         }
     }
@@ -89,7 +120,18 @@ impl Progress {
             Some(Value::Object(metadata)) => metadata,
             Some(_) | None => Map::new(),
         };
-        Self { percent, message, metadata, others, ..Self::new() }
+        let generation = others.remove("generation").as_ref().and_then(Value::as_f64).map_or(0, generation_of);
+        Self {
+            percent,
+            message_size: message.as_ref().map_or(0, json::size),
+            message,
+            metadata_size: ObjectSize::of(&metadata),
+            metadata,
+            generation,
+            others_size: ObjectSize::of(&others),
+            others,
+            bytes_max: limits::PROGRESS_BYTES_MAX,
+        }
     }
 
     /// The same progress, with room for `bytes_max` bytes as compact JSON instead of 64 KiB.
@@ -108,9 +150,15 @@ impl Progress {
         self.message.as_deref()
     }
 
-    /// What the handler keeps for the next attempt.
+    /// What the handler keeps for the next attempt, and under keys that begin with `$` what Awa keeps for it.
     pub const fn metadata(&self) -> &Map<String, Value> {
         &self.metadata
+    }
+
+    /// How many changes have led to this value, over all attempts of the job. Of two values of one job the one with the
+    /// larger number is the newer, and the database keeps that one in whatever order it hears of them.
+    pub const fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Whether nothing was ever reported.
@@ -138,26 +186,23 @@ impl Progress {
             return Err(InvalidJson::Nul { path: "progress.message".to_owned() }.into());
         }
         let percent = Some(u8::try_from(percent).unwrap_or(100));
-        self.replace(Self { percent, message: Some(message), ..self.clone() })
+        let message_size = json::size(&message);
+        self.admit(Sizes { percent, message: Some(message_size), ..self.sizes() })?;
+        self.percent = percent;
+        self.message = Some(message);
+        self.message_size = message_size;
+        self.generation += 1;
+        Ok(())
     }
 
     /// Merges `changes` into the metadata, one level deep: a key of `changes` replaces the whole value of the same key,
     /// other keys stay. A null is a value like any other.
     ///
     /// # Errors
-    /// Anything but an object, the reserved key `$steps`, U+0000 in a key or text, nesting beyond 100 levels, or too little
-    /// room. Nothing has changed then.
+    /// Anything but an object, a reserved key (one that begins with `$`), U+0000 in a key or text, nesting beyond 100 levels,
+    /// or too little room. Nothing has changed then.
     pub fn update_metadata(&mut self, changes: impl Into<Value>) -> Result<(), ProgressError> {
-        let changes = match changes.into() {
-            Value::Object(changes) => changes,
-            other => {
-                return Err(ProgressError::NotAnObject { found: json::kind_of(&other) });
-            }
-        };
-        if changes.contains_key(STEPS) {
-            return Err(ProgressError::ReservedKey { key: STEPS });
-        }
-        self.merge(changes)
+        self.apply(MetadataChange::entries(changes)?)
     }
 
     /// Keeps `value` under `key` of the metadata.
@@ -165,8 +210,7 @@ impl Progress {
     /// # Errors
     /// As [`update_metadata`](Self::update_metadata), and a value that cannot be written as JSON.
     pub fn set_checkpoint<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<(), ProgressError> {
-        let value = json::to_value(ROOT, value, self.bytes_max)?;
-        self.update_metadata(Map::from_iter([(key.to_owned(), value)]))
+        self.apply(MetadataChange::checkpoint(key, value, self.bytes_max)?)
     }
 
     /// What is kept under `key` of the metadata.
@@ -174,40 +218,41 @@ impl Progress {
         self.metadata.get(key)
     }
 
-    /// Keeps the result of the step `name`.
-    ///
-    /// # Errors
-    /// U+0000 in a key or text, nesting beyond 100 levels, a value that cannot be written as JSON, or too little room.
-    /// Nothing has changed then.
-    pub fn set_step<T: Serialize + ?Sized>(&mut self, name: &str, result: &T) -> Result<(), ProgressError> {
-        let result = json::to_value(ROOT, result, self.bytes_max)?;
-        let mut steps = match self.metadata.get(STEPS) {
-            Some(Value::Object(steps)) => steps.clone(),
-            Some(_) | None => Map::new(),
-        };
-        steps.insert(name.to_owned(), result);
-        self.merge(Map::from_iter([(STEPS.to_owned(), Value::Object(steps))]))
-    }
-
     /// The result of the step `name`, if it has run.
     pub fn step(&self, name: &str) -> Option<&Value> {
         self.metadata.get(STEPS)?.get(name)
     }
 
-    fn merge(&mut self, changes: Map<String, Value>) -> Result<(), ProgressError> {
-        json::check_object("progress.metadata", &changes)?;
-        let mut metadata = self.metadata.clone();
-        metadata.extend(changes);
-        self.replace(Self { metadata, ..self.clone() })
+    /// Makes a change that was prepared apart.
+    ///
+    /// # Errors
+    /// Too little room. Nothing has changed then.
+    pub fn apply(&mut self, change: MetadataChange) -> Result<(), ProgressError> {
+        let metadata = change.size_after(&self.metadata, self.metadata_size);
+        self.admit(Sizes { metadata, ..self.sizes() })?;
+        change.merge_into(&mut self.metadata);
+        self.metadata_size = metadata;
+        self.generation += 1;
+        Ok(())
     }
 
-    /// Takes on `changed` unless it is too large. What was edited beyond the limit from outside may still shrink.
-    fn replace(&mut self, changed: Self) -> Result<(), ProgressError> {
-        let (bytes, max) = (json::size(&changed), self.bytes_max);
-        if bytes > max && bytes > json::size(self) {
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            percent: self.percent,
+            message: self.message.as_ref().map(|_| self.message_size),
+            metadata: self.metadata_size,
+            generation: self.generation,
+            others: self.others_size,
+        }
+    }
+
+    /// Whether a change to these sizes is not too large. What was edited beyond the limit from outside may still shrink.
+    fn admit(&self, changed: Sizes) -> Result<(), ProgressError> {
+        let changed = Sizes { generation: self.generation + 1, ..changed };
+        let (bytes, max) = (changed.total(), self.bytes_max);
+        if bytes > max && bytes > self.sizes().total() {
             return Err(InvalidJson::TooLarge { root: ROOT, bytes, max }.into());
         }
-        *self = changed;
         Ok(())
     }
 }
@@ -221,6 +266,14 @@ impl Default for Progress {
 fn percent_of(number: f64) -> u8 {
     // A float is cast to the nearest integer that fits, and jsonb has no NaN.
     number.clamp(0.0, 100.0) as u8
+}
+
+fn generation_of(number: f64) -> u64 {
+    if (0.0..GENERATION_MAX as f64).contains(&number) { number as u64 } else { 0 }
+}
+
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn cut_message(mut message: String) -> String {

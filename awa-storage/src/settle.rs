@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 use awa_model::{JobId, JobState, RunLease};
 use sqlx::{PgExecutor, PgPool};
 
-use crate::{Error, Guarded, Lease, lease::newest};
+use crate::{Error, Guarded, Held, Lease, lease::newest};
 
 /// An attempt that has succeeded.
 #[derive(Debug)]
@@ -64,6 +64,14 @@ pub enum Verdict {
     },
     /// The process stops: back to the queue at once, the attempt is given back.
     Release,
+    /// The handler says that it has completed the job in a transaction of its own. A job that still runs proves that this
+    /// transaction has not committed; then it is a `Retry` with this delay and error.
+    Committed {
+        /// As for `Retry`.
+        after: Option<Duration>,
+        /// What went wrong, if it did.
+        error: String,
+    },
 }
 
 impl Verdict {
@@ -74,12 +82,13 @@ impl Verdict {
             Self::Fail { .. } => "fail",
             Self::Cancel { .. } => "cancel",
             Self::Release => "release",
+            Self::Committed { .. } => "committed",
         }
     }
 
     fn delay_seconds(&self) -> Option<f64> {
         match self {
-            Self::Retry { after, .. } => after.map(|after| after.as_secs_f64()),
+            Self::Retry { after, .. } | Self::Committed { after, .. } => after.map(|after| after.as_secs_f64()),
             Self::Snooze { after } => Some(after.as_secs_f64()),
             Self::Fail { .. } | Self::Cancel { .. } | Self::Release => None,
         }
@@ -87,7 +96,7 @@ impl Verdict {
 
     fn error(&self) -> Option<&str> {
         match self {
-            Self::Retry { error, .. } | Self::Fail { error } => Some(error),
+            Self::Retry { error, .. } | Self::Committed { error, .. } | Self::Fail { error } => Some(error),
             Self::Cancel { reason } => Some(reason),
             Self::Snooze { .. } | Self::Release => None,
         }
@@ -153,6 +162,29 @@ pub async fn complete_alone(db: impl PgExecutor<'_>, completion: &Completion) ->
         lease.job_id().get(),
         lease.run_lease().get(),
         completion.result as _
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(if row.applied { Guarded::Applied(()) } else { Guarded::Lost })
+}
+
+/// Completes one attempt on the caller's own connection, inside a transaction of the caller's: the job is completed if and
+/// only if that commits. `result` is JSON text. Also gives up a unique key that another job holds.
+///
+/// The row stays locked until the transaction ends; keep it short. The lease is not consumed, since the transaction may yet
+/// be rolled back: settle with [`Verdict::Committed`] afterwards, which finds out.
+///
+/// # Errors
+///
+/// If the database does not answer, somebody else has the row or the key in hand for more than five seconds, or a transaction
+/// above READ COMMITTED began before the last heartbeat. The transaction is aborted then.
+pub async fn complete_in(db: impl PgExecutor<'_>, held: &Held, result: Option<&str>) -> Result<Guarded<()>, Error> {
+    let row = sqlx::query_file!(
+        "queries/finalize/complete_in.sql",
+        held.segment,
+        held.job_id.get(),
+        held.run_lease.get(),
+        result as _
     )
     .fetch_one(db)
     .await?;

@@ -5,7 +5,7 @@
 //! does not return, makes no difference to that.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -103,6 +103,8 @@ pub(crate) struct Attempt {
     pub(crate) polled: Polled,
     /// When it arrived here: for durations in this process.
     pub(crate) since: Instant,
+    /// The handler has asked to complete the job in a transaction of its own, which may or may not have ended.
+    completes_itself: AtomicBool,
 }
 
 impl Attempt {
@@ -135,6 +137,7 @@ impl Attempt {
             reason: AtomicU8::new(0),
             polled: Polled::default(),
             since: Instant::now(),
+            completes_itself: AtomicBool::new(false),
         };
         (attempt, claimed.args)
     }
@@ -170,6 +173,17 @@ impl Attempt {
 
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
         CancelReason::read(self.reason.load(Ordering::Acquire))
+    }
+
+    /// Notes that the handler is about to complete the job in a transaction of its own.
+    pub(crate) fn completes_itself(&self) {
+        self.completes_itself.store(true, Ordering::Release);
+    }
+
+    /// Whether the handler may have completed the job. Its row may be locked by the handler then, and if it no longer runs
+    /// that is most likely no loss.
+    pub(crate) fn may_be_complete(&self) -> bool {
+        self.completes_itself.load(Ordering::Acquire)
     }
 
     /// Takes the right to say how this attempt ended: the lease, for the first caller only.

@@ -1,21 +1,25 @@
 //! What a handler knows of its job, and what it can say while it runs.
+//!
+//! What it says has modules of its own: progress and checkpoints, steps, and completing in its own transaction.
 
 use std::sync::Arc;
 
-use awa_model::{JobId, Kind, Priority, Progress, QueueName, RunLease, WorkerId};
-use awa_storage::Guarded;
+use awa_model::{JobId, Kind, Priority, QueueName, RunLease, WorkerId};
 use chrono::{DateTime, Utc};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempts::{Attempt, CancelReason};
-use crate::failure::Error;
-use crate::progress_buffer::Snapshot;
 use crate::registry::SharedData;
 use crate::store::Store;
+
+mod completing;
+mod progress;
+mod steps;
+
+pub use self::progress::{CheckpointError, ProgressHandle};
+pub use self::steps::StepError;
 
 /// The attempt that a handler is running. Cheap to clone; may be moved into tasks of the handler's own.
 #[derive(Clone)]
@@ -176,33 +180,6 @@ impl JobContext {
     pub fn cancellation_token(&self) -> CancellationToken {
         self.attempt.cancellation().clone()
     }
-
-    /// The progress of the job: what earlier attempts left, and what this one reports.
-    #[must_use]
-    pub fn progress(&self) -> ProgressHandle<'_> {
-        ProgressHandle { context: self }
-    }
-
-    /// What [`Self::set_checkpoint`] last kept under this key, in this attempt or an earlier one.
-    ///
-    /// # Errors
-    /// When what is kept is not a `T`.
-    pub fn checkpoint<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, CheckpointError> {
-        let kept = self.attempt.progress().read(|progress| progress.checkpoint(key).cloned());
-        let Some(value) = kept else { return Ok(None) };
-        serde_json::from_value(value).map_err(|source| CheckpointError { key: key.to_owned(), source })
-    }
-
-    /// Keeps a value for later attempts, as the entry `key` of the progress metadata.
-    ///
-    /// It is stored with the next heartbeat or with the end of the attempt; a crash before that loses it. Follow with
-    /// `progress().flush().await` where that matters.
-    ///
-    /// # Errors
-    /// When the value does not encode, or the progress would become too large; nothing is changed then.
-    pub fn set_checkpoint<T: Serialize + ?Sized>(&self, key: &str, value: &T) -> Result<(), Error> {
-        Ok(self.attempt.progress().change(|progress| progress.set_checkpoint(key, value))?)
-    }
 }
 
 impl std::fmt::Debug for JobContext {
@@ -213,100 +190,5 @@ impl std::fmt::Debug for JobContext {
             .field("kind", &self.kind())
             .field("attempt", &self.attempt())
             .finish_non_exhaustive()
-    }
-}
-
-/// A checkpoint that cannot be read as the type asked for.
-#[derive(Debug, thiserror::Error)]
-#[error("the checkpoint {key:?} is not of the type asked for")]
-pub struct CheckpointError {
-    key: String,
-    source: serde_json::Error,
-}
-
-/// Reads and reports progress. What is reported waits in memory; see [`Self::flush`].
-#[derive(Debug, Clone, Copy)]
-pub struct ProgressHandle<'a> {
-    context: &'a JobContext,
-}
-
-impl ProgressHandle<'_> {
-    /// The latest progress, stored or not.
-    #[must_use]
-    pub fn get(&self) -> Progress {
-        self.context.attempt.progress().latest()
-    }
-
-    /// Reports how far the job is. `percent` is clamped to 0..=100, a long message is cut; the metadata stays.
-    ///
-    /// # Errors
-    /// When the message cannot be stored; nothing is changed then.
-    pub fn set(&self, percent: impl TryInto<i64>, message: impl Into<String>) -> Result<(), Error> {
-        // Conversions are the caller's code: not under the lock, which the heartbeat needs too.
-        let (percent, message) = (percent.try_into().unwrap_or(i64::MAX), message.into());
-        Ok(self.context.attempt.progress().change(|progress| progress.set(percent, message))?)
-    }
-
-    /// Merges the entries of a JSON object into the metadata. Top-level entries replace those of the same name.
-    ///
-    /// # Errors
-    /// When it is not an object, holds what the database cannot store, or makes the progress too large; nothing is
-    /// changed then.
-    pub fn update_metadata(&self, entries: impl Into<Value>) -> Result<(), Error> {
-        let entries = entries.into();
-        Ok(self.context.attempt.progress().change(|progress| progress.update_metadata(entries))?)
-    }
-
-    /// Stores everything reported so far. On `Ok` it is in the database.
-    ///
-    /// Without it, progress is stored with the next heartbeat and with the end of the attempt. Dropping this future does
-    /// not stop the write.
-    ///
-    /// # Errors
-    /// [`Error::LeaseLost`] when the attempt is no longer this process's or has ended, and [`Error::Storage`] when the database could
-    /// not be asked; the progress is kept and told again later.
-    pub async fn flush(&self) -> Result<(), Error> {
-        let attempt = &self.context.attempt;
-        let Some(buffer) = attempt.reported() else { return Ok(()) };
-        let wanted = buffer.generation();
-        loop {
-            let returned = buffer.returned();
-            tokio::pin!(returned);
-            returned.as_mut().enable();
-            // The settlement carries what was reported before; written after that, this could be overwritten by it.
-            if attempt.is_answered() {
-                return Err(Error::LeaseLost);
-            }
-            if buffer.is_stored(wanted) {
-                return Ok(());
-            }
-            match buffer.snapshot() {
-                Some(snapshot) => self.context.store(snapshot).await?,
-                None => returned.await,
-            }
-        }
-    }
-}
-
-impl JobContext {
-    /// Writes a snapshot on a task of its own: cut off half way, it might arrive after a newer one.
-    async fn store(&self, snapshot: Snapshot) -> Result<(), Error> {
-        let (attempt, store) = (Arc::clone(&self.attempt), Arc::clone(&self.services.store));
-        let writing = self.services.runtime.spawn(async move {
-            let answer = store.flush_progress(&attempt.held, snapshot.json()).await?;
-            match answer {
-                Guarded::Applied(()) => {
-                    snapshot.stored();
-                    Ok(())
-                }
-                Guarded::Lost => {
-                    let fate = store.fate(&attempt.held).await.ok().flatten();
-                    attempt.cancel(fate.map_or(CancelReason::LeaseLost, CancelReason::of));
-                    Err(Error::LeaseLost)
-                }
-            }
-        });
-        // A task that was cut off by the end of its runtime has stored nothing that we know of.
-        writing.await.unwrap_or(Err(Error::Stopped { part: "runtime" }))
     }
 }

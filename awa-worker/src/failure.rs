@@ -28,6 +28,9 @@ pub enum Error {
     /// What was reported as progress cannot be stored; the progress is as it was.
     #[error(transparent)]
     Progress(#[from] awa_model::ProgressError),
+    /// What the handler produced cannot be stored.
+    #[error(transparent)]
+    InvalidResult(#[from] awa_model::InvalidJson),
     /// This attempt is no longer this process's: it was rescued, cancelled or settled meanwhile.
     #[error("the lease of this attempt is lost")]
     LeaseLost,

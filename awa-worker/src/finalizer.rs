@@ -223,11 +223,16 @@ const fn completed(answer: Guarded<()>) -> Applied {
 
 impl Row for Settlement {
     async fn send(pool: &PgPool, rows: &[Self]) -> Result<Vec<Option<Applied>>, Error> {
-        settle_batch(pool, rows).await
+        let answers = settle_batch(pool, rows).await?;
+        for (row, answer) in rows.iter().zip(&answers) {
+            warn_if_uncommitted(row, *answer);
+        }
+        Ok(answers)
     }
 
     async fn send_alone(&self, pool: &PgPool) -> Result<Applied, Error> {
         let answer = settle_alone(pool, self).await?;
+        warn_if_uncommitted(self, Some(answer));
         if matches!(answer, Guarded::Applied(JobState::Cancelled)) && !matches!(self.verdict, Verdict::Cancel { .. }) {
             tracing::warn!(
                 job.id = self.lease.job_id().get(),
@@ -235,6 +240,15 @@ impl Row for Settlement {
             );
         }
         Ok(answer)
+    }
+}
+
+/// A handler that says it completed the job by itself has to be right about it.
+fn warn_if_uncommitted(row: &Settlement, answer: Option<Applied>) {
+    if let (Verdict::Committed { error, .. }, Some(Guarded::Applied(state))) = (&row.verdict, answer)
+        && state != JobState::Completed
+    {
+        tracing::warn!(error, job.id = row.lease.job_id().get(), "an attempt failed");
     }
 }
 

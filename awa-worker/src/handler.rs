@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use awa_model::{IntoOutcome, JobArgs, Outcome, RetryPolicy, json_text};
+use awa_model::{IntoOutcome, InvalidJson, JobArgs, Outcome, RetryPolicy, json_text};
 use futures_util::future::BoxFuture;
 
 use crate::config::RESULT_BYTES_MAX;
@@ -333,14 +333,20 @@ impl<Marker: 'static, H: Handler<Marker>> ErasedHandler for Erased<H, Marker> {
 
 /// Turns the output into JSON that `jsonb` can hold.
 fn encode<T: serde::Serialize + 'static>(outcome: Outcome<T>) -> Result<RawOutcome, JobError> {
-    let output = match outcome {
-        Outcome::Complete(_) if TypeId::of::<T>() == TypeId::of::<()>() => return Ok(Outcome::Complete(None)),
-        Outcome::Complete(output) => output,
-        Outcome::Snooze(delay) => return Ok(Outcome::Snooze(delay)),
-        Outcome::Cancel(reason) => return Ok(Outcome::Cancel(reason)),
-    };
-    let text = json_text("the result", &output, RESULT_BYTES_MAX).map_err(JobError::retryable)?;
-    Ok(Outcome::Complete(Some(text)))
+    Ok(match outcome {
+        Outcome::Complete(output) => Outcome::Complete(result_text(&output).map_err(JobError::retryable)?),
+        Outcome::Snooze(delay) => Outcome::Snooze(delay),
+        Outcome::Cancel(reason) => Outcome::Cancel(reason),
+        Outcome::Committed => Outcome::Committed,
+    })
+}
+
+/// The output as the database takes it; nothing where it is `()`.
+pub(crate) fn result_text<T: serde::Serialize + 'static>(output: &T) -> Result<Option<String>, InvalidJson> {
+    if TypeId::of::<T>() == TypeId::of::<()>() {
+        return Ok(None);
+    }
+    json_text("the result", output, RESULT_BYTES_MAX).map(Some)
 }
 
 #[cfg(test)]

@@ -71,19 +71,29 @@ impl Heart {
         self.engine.config.heartbeat_interval.clamp(STATEMENT_MIN, STATEMENT_MAX)
     }
 
-    /// Two statements while none fails: one for those that have progress to report, one for the rest.
+    /// Two statements while none fails: one for those that have progress to report, one for the rest. An attempt whose row its
+    /// own handler may have locked goes last and alone: it must not fail the others.
     async fn beat_attempts(&self, due: Vec<Arc<Attempt>>) -> Result<(), Error> {
         let at = Instant::now();
         let mut silent = Vec::new();
         let mut reporting = Vec::new();
+        let mut apart = Vec::new();
         for attempt in due {
+            if attempt.may_be_complete() {
+                apart.push(Beat { attempt, snapshot: None });
+                continue;
+            }
             match attempt.reported().and_then(ProgressBuffer::snapshot) {
                 Some(snapshot) => reporting.push(Beat { attempt, snapshot: Some(snapshot) }),
                 None => silent.push(Beat { attempt, snapshot: None }),
             }
         }
         self.write(silent, at).await?;
-        self.write(reporting, at).await
+        self.write(reporting, at).await?;
+        for beat in apart {
+            self.write(vec![beat], at).await?;
+        }
+        Ok(())
     }
 
     /// Writes beats of one sort, in halves where the database refuses them: one row that is locked, or whose progress
@@ -103,6 +113,13 @@ impl Heart {
                 }
                 Err(error) => {
                     let Some(one) = piece.pop() else { continue };
+                    if one.attempt.may_be_complete() && error.is_contention() {
+                        tracing::debug!(
+                            job.id = one.attempt.job_id().get(),
+                            "a handler has its own job locked: no beat"
+                        );
+                        continue;
+                    }
                     tracing::warn!(%error, job.id = one.attempt.job_id().get(), "the heartbeat of an attempt was refused");
                     if one.snapshot.is_some() && !error.is_contention() {
                         pieces.push(vec![Beat { snapshot: None, ..one }]);

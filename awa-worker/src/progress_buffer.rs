@@ -1,44 +1,58 @@
 //! What a handler has reported and the database does not know yet (ADR-014).
 //!
 //! Handlers report often, the database is told seldom: with a heartbeat, with the settlement, or when the handler asks
-//! for it. [`Generations`] decides what still has to be told. It numbers each report, remembers the newest number that
-//! the database has confirmed, and hands out one snapshot at a time: two in flight could arrive in the wrong order and
-//! leave the older one behind. It is pure memory; the mutex round it is never held over an await, and a poisoned one is
-//! recovered, since every method leaves the values whole.
+//! for it. Values are numbered: [`Generations`] remembers the newest number that the database has confirmed, and hands out
+//! one snapshot at a time. The number travels with the value, and the database keeps the newest: a statement that was cut
+//! off and arrives after all cannot undo what a later one has stored.
+//!
+//! It is pure memory; the mutex round it is never held over an await or over user code, and a poisoned one is recovered,
+//! since every method leaves the values whole.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use awa_model::{Progress, ProgressError};
+use awa_model::{MetadataChange, Progress, ProgressError};
 use serde_json::Value;
 use tokio::sync::Notify;
+
+use crate::steps_taken::StepsTaken;
+
+/// A value that counts its changes.
+pub(crate) trait Numbered {
+    /// Larger after each change.
+    fn generation(&self) -> u64;
+}
+
+impl Numbered for Progress {
+    fn generation(&self) -> u64 {
+        Self::generation(self)
+    }
+}
 
 /// The latest value and how far the database has followed it.
 #[derive(Debug, Clone)]
 pub(crate) struct Generations<V> {
     latest: V,
-    /// The number of the latest value; the value the row came with is number 0.
-    generation: u64,
     acknowledged: u64,
     in_flight: Option<u64>,
 }
 
-impl<V> Generations<V> {
+impl<V: Numbered> Generations<V> {
     /// Starts from what the row holds, which needs no telling.
     pub(crate) fn new(seed: V) -> Self {
-        Self { latest: seed, generation: 0, acknowledged: 0, in_flight: None }
+        Self { acknowledged: seed.generation(), latest: seed, in_flight: None }
     }
 
     pub(crate) fn latest(&self) -> &V {
         &self.latest
     }
 
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
+    /// The value, to be changed in place.
+    pub(crate) fn latest_mut(&mut self) -> &mut V {
+        &mut self.latest
     }
 
-    pub(crate) fn replace(&mut self, value: V) {
-        self.latest = value;
-        self.generation += 1;
+    pub(crate) fn generation(&self) -> u64 {
+        self.latest.generation()
     }
 
     /// Whether the value with this number, or a newer one, is known to be stored.
@@ -48,16 +62,16 @@ impl<V> Generations<V> {
 
     /// The latest value if the database has not confirmed it, whatever is in flight.
     pub(crate) fn unconfirmed(&self) -> Option<&V> {
-        (self.acknowledged < self.generation).then_some(&self.latest)
+        (self.acknowledged < self.generation()).then_some(&self.latest)
     }
 
     /// Hands out the latest value to be stored; nothing while it is stored already or another snapshot is out.
-    pub(crate) fn take(&mut self) -> Option<(u64, &V)> {
-        if self.in_flight.is_some() || self.acknowledged == self.generation {
+    pub(crate) fn take(&mut self) -> Option<&V> {
+        if self.in_flight.is_some() || self.is_stored(self.generation()) {
             return None;
         }
-        self.in_flight = Some(self.generation);
-        Some((self.generation, &self.latest))
+        self.in_flight = Some(self.generation());
+        Some(&self.latest)
     }
 
     /// The snapshot that is out was stored.
@@ -77,19 +91,36 @@ impl<V> Generations<V> {
 #[derive(Debug)]
 pub(crate) struct ProgressBuffer {
     generations: Mutex<Generations<Progress>>,
+    bytes_max: usize,
     /// Told whenever a snapshot comes back.
     returned: Notify,
+    steps: StepsTaken,
 }
 
 impl ProgressBuffer {
     /// Starts from the progress of earlier attempts. `bytes_max` bounds it as JSON.
     pub(crate) fn new(seed: Option<&Value>, bytes_max: usize) -> Self {
         let seed = seed.cloned().map(Progress::from_json).unwrap_or_default().with_bytes_max(bytes_max);
-        Self { generations: Mutex::new(Generations::new(seed)), returned: Notify::new() }
+        Self {
+            generations: Mutex::new(Generations::new(seed)),
+            bytes_max,
+            returned: Notify::new(),
+            steps: StepsTaken::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations<Progress>> {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How large the progress may be as JSON.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Which steps this attempt is at.
+    pub(crate) fn steps(&self) -> &StepsTaken {
+        &self.steps
     }
 
     /// The latest value, stored or not.
@@ -102,16 +133,16 @@ impl ProgressBuffer {
         look(self.lock().latest())
     }
 
-    /// Changes the value, or changes nothing if the result could not be stored.
-    pub(crate) fn change(
-        &self,
-        change: impl FnOnce(&mut Progress) -> Result<(), ProgressError>,
-    ) -> Result<(), ProgressError> {
+    /// Reports percentage and message, or changes nothing if they could not be stored.
+    pub(crate) fn set(&self, percent: i64, message: String) -> Result<(), ProgressError> {
+        self.lock().latest_mut().set(percent, message)
+    }
+
+    /// Changes the metadata, or nothing if the whole could not be stored. Returns the number of the new value.
+    pub(crate) fn apply(&self, change: MetadataChange) -> Result<u64, ProgressError> {
         let mut generations = self.lock();
-        let mut next = generations.latest().clone();
-        change(&mut next)?;
-        generations.replace(next);
-        Ok(())
+        generations.latest_mut().apply(change)?;
+        Ok(generations.generation())
     }
 
     /// The number of the latest value, to be asked about with [`Self::is_stored`].
@@ -130,7 +161,7 @@ impl ProgressBuffer {
 
     /// Takes the snapshot that is to be stored next, if there is one and none is out.
     pub(crate) fn snapshot(self: &Arc<Self>) -> Option<Snapshot> {
-        let json = self.lock().take().map(|(_, progress)| progress.to_json())?;
+        let json = self.lock().take().map(Progress::to_json)?;
         Some(Snapshot { buffer: Arc::clone(self), json, stored: false })
     }
 

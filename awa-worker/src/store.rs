@@ -17,6 +17,11 @@ pub(crate) trait Store: Send + Sync {
     /// Stores the progress of an attempt, a JSON text, now.
     async fn flush_progress(&self, held: &Held, progress: &str) -> Result<Guarded<()>, Error>;
 
+    /// Whether attempts have rows, which a statement of the handler's own could find.
+    fn has_rows(&self) -> bool {
+        true
+    }
+
     /// What became of an attempt that does not run under its lease any more; `None` for one that does.
     async fn fate(&self, held: &Held) -> Result<Option<Fate>, Error>;
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use awa_storage::fate::{Fate, fates};
 use awa_storage::notify::{Listener, Tidings};
@@ -60,6 +60,11 @@ pub(crate) async fn lost(engine: &Engine, pool: &PgPool, limit: Duration, mut go
     let why = within(limit, why(pool, &gone)).await.unwrap_or_default();
     for attempt in &gone {
         let fate = why.get(&attempt.held).copied().unwrap_or(Fate::Rescued);
+        if fate == Fate::Answered && attempt.may_be_complete() {
+            // Its handler has completed the job, and is about to say so: the attempt ends when it does.
+            engine.attempts.beaten(std::slice::from_ref(attempt), Instant::now());
+            continue;
+        }
         tell(engine, attempt, fate);
     }
 }
@@ -100,6 +105,11 @@ pub(crate) async fn unheard(engine: &Engine, lost: &[Arc<Attempt>]) {
 pub(crate) fn discarded(attempt: &Attempt) {
     let (id, kind, reason) = (attempt.job_id().get(), &attempt.facts.kind, attempt.cancel_reason());
     match reason {
+        Some(CancelReason::Answered) if attempt.may_be_complete() => tracing::info!(
+            { JOB_ID } = id,
+            { JOB_KIND } = %kind,
+            "what the handler returned has no effect: it had completed the job in a transaction of its own"
+        ),
         Some(CancelReason::Cancelled | CancelReason::Answered) => tracing::info!(
             { JOB_ID } = id,
             { JOB_KIND } = %kind,

@@ -10,6 +10,10 @@ use crate::error::{JobError, Next};
 use crate::handler::RawOutcome;
 use crate::panics::Panic;
 
+/// The error of a handler that answers with `Committed` while the job still runs.
+const UNCOMMITTED: &str =
+    "the handler says that it completed the job in a transaction of its own, but no such transaction has committed";
+
 /// How the handler's part ended.
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -49,6 +53,7 @@ impl Ending {
             Self::Settled(Verdict::Snooze { .. }) => "snooze",
             Self::Settled(Verdict::Fail { .. }) => "fail",
             Self::Settled(Verdict::Cancel { .. }) => "cancel",
+            Self::Settled(Verdict::Committed { .. }) => "committed",
             Self::Settled(_) => "release",
         }
     }
@@ -83,6 +88,9 @@ pub(crate) fn ending(answer: Answer, at: &Circumstances<'_>) -> Ending {
         }
         Answer::Returned(Ok(Outcome::Cancel(reason))) => {
             return Ending::Settled(Verdict::Cancel { reason: error_text(&reason) });
+        }
+        Answer::Returned(Ok(Outcome::Committed)) => {
+            return Ending::Settled(Verdict::Committed { after: usual_delay(at), error: UNCOMMITTED.to_owned() });
         }
         Answer::Returned(Err(error)) => error,
         Answer::Panicked(panic) => JobError::retryable(panic.to_string()),
@@ -137,6 +145,16 @@ mod tests {
         for reason in [None, Some(CancelReason::TimedOut), Some(CancelReason::Shutdown)] {
             let done = Answer::Returned(Ok(Outcome::Complete(Some("7".to_owned()))));
             assert!(matches!(check(done, reason), Ending::Completed(Some(result)) if result == "7"));
+        }
+    }
+
+    #[test]
+    fn a_completion_of_the_handlers_own_is_looked_at_and_not_believed() {
+        for reason in [None, Some(CancelReason::LeaseLost), Some(CancelReason::TimedOut), Some(CancelReason::Shutdown)]
+        {
+            let ending = check(Answer::Returned(Ok(Outcome::Committed)), reason);
+            assert!(matches!(ending, Ending::Settled(Verdict::Committed { after: None, .. })));
+            assert_eq!(ending.error(), None);
         }
     }
 

@@ -2,6 +2,8 @@
 --   p_segments         where the rows were last seen: a hint
 --   p_ids, p_leases    job ids and their run_leases, same order, sorted by id
 --   p_progress         what to store, same order; null for a batch that reports nothing
+-- Progress of a generation that the row has reached already is passed over, while its beat counts: a statement that was held
+-- up on its way must not undo what a later one has stored. A generation that awa_model would not write is none.
 -- Answers the ids whose lease is lost: a second look, a statement of its own over all segments, did not find them either.
 -- Index: the primary key of each segment. Locks the rows segment by segment; waits at most a second for another's lock.
 do $install$
@@ -33,7 +35,14 @@ declare
                 else
                     for beaten in
                         update awa.jobs_hot_@segment as job
-                           set heartbeat_at = now(), progress = target.progress
+                           set heartbeat_at = now(),
+                               progress = case
+                                   when jsonb_typeof(job.progress -> 'generation') = 'number'
+                                        and job.progress -> 'generation' < '9007199254740992'
+                                        and job.progress -> 'generation' >= target.progress -> 'generation'
+                                   then job.progress
+                                   else target.progress
+                               end
                           from (select running.tuple, wanted.run_lease, wanted.progress
                                   from unnest(here_ids, here_leases, here_progress)
                                        as wanted (id, run_lease, progress)

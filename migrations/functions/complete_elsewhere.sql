@@ -1,7 +1,8 @@
 -- Complete attempts that are no longer where they were claimed; the rare path behind awa.complete.
 --   p_ids, p_leases, p_results  as there; attempts that are completed already are passed by
 -- Answers the ids whose lease is lost: two looks, each a statement of its own over all segments, found them neither running
--- nor completed under their own lease. Index: the primary key of each segment. Locks one row after the other.
+-- nor completed under their own lease. Index: the primary key of each segment. Locks one row after the other; waits for each as long as the caller's
+-- lock_timeout says.
 create or replace function awa.complete_elsewhere(p_ids bigint[], p_leases bigint[], p_results jsonb[])
     returns setof bigint
     language plpgsql
@@ -12,7 +13,6 @@ create or replace function awa.complete_elsewhere(p_ids bigint[], p_leases bigin
     set enable_hashjoin = off
     set enable_mergejoin = off
     set jit = off
-    set lock_timeout = '250ms'
 as $$
 #variable_conflict use_column
 declare

@@ -11,7 +11,7 @@ declare
                            hot.unique_key is not null
                                and (hot.unique_states & awa.state_bit('running')) = 0
                                and (hot.unique_states & awa.state_bit(
-                                       case wanted.outcome
+                                       case case wanted.outcome when 'committed' then 'retry' else wanted.outcome end
                                            when 'retry' then case when hot.attempt < hot.max_attempts
                                                                   then 'retryable' else 'failed' end
                                            when 'snooze' then 'scheduled'

@@ -2,7 +2,8 @@
 -- it goes next. The step that awa.settle_batch and awa.settle_alone share.
 --   p_segments         where the rows were last seen: a hint
 --   p_ids, p_leases    job ids and their run_leases, same order, sorted by id
---   p_outcomes         retry, snooze, fail, cancel or release
+--   p_outcomes         retry, snooze, fail, cancel, release or committed: the handler says that it has completed the job in a
+--                      transaction of its own. Where the row still runs, that transaction has not committed: then it is a retry
 --   p_delays           seconds until the next attempt; null for the ordinary backoff
 --   p_errors           the error text; null for none
 --   p_progress         the last progress; null keeps what the row has
@@ -56,7 +57,8 @@ begin
                    end::awa.job_state as asked_state
               from taken
              cross join lateral (
-                   select p_outcomes[place] as outcome, p_delays[place] as delay, p_errors[place] as error,
+                   select case p_outcomes[place] when 'committed' then 'retry' else p_outcomes[place] end as outcome,
+                          p_delays[place] as delay, p_errors[place] as error,
                           p_progress[place] as progress
                      from array_position(p_ids, taken.id) as place
              ) as wanted

@@ -3,7 +3,7 @@
 --   p_settled                    ids that need no answer
 -- Answers each id with the state its own outcome left it in, or null: the lease is lost. An error entry must be the
 -- handler's own under this lease, so that a rescue is not taken for a retry. A retry, snooze or release may have ended cancelled,
--- displaced by the job that holds its unique key.
+-- displaced by the job that holds its unique key. For committed, a job that is completed under this lease is what it says.
 -- Index: the primary keys. Locks nothing.
 create or replace function awa.settled_before(
     p_ids bigint[],
@@ -37,8 +37,9 @@ as $$
                       when 'cancel' then found.state = 'cancelled'
                       when 'snooze' then found.state in ('scheduled', 'cancelled')
                       when 'release' then found.state in ('available', 'cancelled')
+                      when 'committed' then found.state in ('completed', 'retryable', 'failed', 'cancelled')
                   end
-              and (found.state in ('scheduled', 'available')
+              and (found.state in ('scheduled', 'available', 'completed')
                    or ((found.errors -> -1 ->> 'lease')::bigint = asked.run_lease
                        and found.errors -> -1 ->> 'source' = 'handler'))
            offset 0

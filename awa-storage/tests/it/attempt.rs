@@ -89,3 +89,63 @@ async fn a_beat_that_waits_on_a_move_is_not_lost() {
     assert!(beating.await.expect("the task").expect("beats").is_empty());
     assert_eq!(number(&pool, "select count(*) from awa.jobs where heartbeat_at is not null").await, 2);
 }
+
+fn generation(number: u64) -> String {
+    format!(r#"{{"percent": {number}, "generation": {number}}}"#)
+}
+
+async fn percent(pool: &PgPool) -> i64 {
+    number(pool, "select (progress ->> 'percent')::bigint from awa.jobs").await
+}
+
+#[tokio::test]
+async fn the_newest_generation_stays_in_whatever_order_statements_are_executed() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let held = running(&pool, 1).await.remove(0).lease.held();
+    for (sent, kept) in [(5, 5), (9, 9), (6, 9), (9, 9), (10, 10)] {
+        sqlx::query("update awa.jobs_hot_0 set heartbeat_at = '2020-01-01'").execute(&pool).await.expect("aged");
+        assert_eq!(flush_progress(&pool, &held, &generation(sent)).await.expect("an answer"), Guarded::Applied(()));
+        assert_eq!(percent(&pool).await, kept, "after {sent}");
+        let beaten = "select count(*) from awa.jobs where heartbeat_at > '2021-01-01'";
+        assert_eq!(number(&pool, beaten).await, 1, "the beat counts in any case: {sent}");
+    }
+}
+
+/// A statement whose sender has given it up waits at the row; what was sent after it is stored first.
+#[tokio::test]
+async fn a_stalled_statement_that_is_executed_late_undoes_nothing() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let held = running(&pool, 1).await.remove(0).lease.held();
+    let mut later = database.connect().await;
+    execute(&mut later, "begin").await;
+    let stored = r#"select awa.beat('{0}', '{1}', '{1}', array['{"percent": 6, "generation": 6}'::jsonb])"#;
+    execute(&mut later, stored).await;
+    let stalled = tokio::spawn({
+        let pool = pool.clone();
+        async move { flush_progress(&pool, &held, &generation(5)).await }
+    });
+    while number(&pool, "select count(*) from pg_locks where not granted").await == 0 {
+        tokio::task::yield_now().await;
+    }
+    execute(&mut later, "commit").await;
+    assert_eq!(stalled.await.expect("the task").expect("an answer"), Guarded::Applied(()));
+    assert_eq!(percent(&pool).await, 6);
+}
+
+#[tokio::test]
+async fn what_is_no_generation_of_ours_stands_in_nobodys_way() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let held = running(&pool, 1).await.remove(0).lease.held();
+    for edited in ["null", "7", "{}", r#"{"generation": "9"}"#, r#"{"generation": {}}"#, r#"{"generation": 1e300}"#] {
+        sqlx::query("update awa.jobs_hot_0 set progress = $1::text::jsonb")
+            .bind(edited)
+            .execute(&pool)
+            .await
+            .expect("an edit");
+        assert_eq!(flush_progress(&pool, &held, &generation(1)).await.expect("an answer"), Guarded::Applied(()));
+        assert_eq!(percent(&pool).await, 1, "over {edited}");
+    }
+}

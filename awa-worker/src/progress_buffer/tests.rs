@@ -8,6 +8,12 @@ use serde_json::json;
 
 use super::*;
 
+impl Numbered for u64 {
+    fn generation(&self) -> u64 {
+        *self
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// The handler reports the next value.
@@ -60,11 +66,10 @@ impl Rig {
     fn step(&mut self, step: Step) {
         match step {
             Step::Report => {
-                let next = self.buffer.latest() + 1;
-                self.buffer.replace(next);
+                *self.buffer.latest_mut() += 1;
             }
             Step::Take => {
-                if let Some((_, value)) = self.buffer.take() {
+                if let Some(value) = self.buffer.take() {
                     assert!(self.out.is_none(), "two snapshots are out");
                     self.out = Some(*value);
                 }
@@ -114,9 +119,9 @@ fn run(steps: &[Step]) -> Rig {
 }
 
 #[test]
-fn every_interleaving_of_up_to_seven_steps_agrees_with_the_model() {
+fn every_interleaving_of_up_to_eight_steps_agrees_with_the_model() {
     let mut ends = BTreeSet::new();
-    for length in 0..=7_u32 {
+    for length in 0..=8_u32 {
         for number in 0..STEPS.len().pow(length) {
             let steps: Vec<_> = (0..length).map(|place| STEPS[number / STEPS.len().pow(place) % STEPS.len()]).collect();
             let rig = run(&steps);
@@ -176,7 +181,7 @@ fn buffer(seed: Option<&Value>) -> Arc<ProgressBuffer> {
 }
 
 fn percent(buffer: &Arc<ProgressBuffer>, percent: u8) {
-    buffer.change(|progress| progress.set(i64::from(percent), "")).unwrap();
+    buffer.set(i64::from(percent), String::new()).unwrap();
 }
 
 #[test]
@@ -202,7 +207,7 @@ fn a_dropped_snapshot_has_to_be_told_again() {
 
 #[test]
 fn the_progress_of_earlier_attempts_is_there_and_needs_no_telling() {
-    let buffer = buffer(Some(&json!({ "percent": 40, "message": "half", "metadata": { "done": 7 } })));
+    let buffer = buffer(Some(&json!({ "percent": 40, "message": "half", "metadata": { "done": 7 }, "generation": 5 })));
     assert!(buffer.snapshot().is_none());
     assert!(buffer.unconfirmed().is_none());
     assert_eq!(buffer.read(|progress| progress.metadata().get("done").cloned()), Some(json!(7)));
@@ -213,7 +218,9 @@ fn a_refused_change_changes_nothing() {
     let buffer = buffer(None);
     percent(&buffer, 10);
     buffer.snapshot().unwrap().stored();
-    buffer.change(|progress| progress.update_metadata(json!({ "done": "a\u{0}b" }))).unwrap_err();
+    buffer.set(20, "a\u{0}b".to_owned()).unwrap_err();
+    let large = "x".repeat(awa_model::limits::PROGRESS_BYTES_MAX);
+    buffer.apply(MetadataChange::entries(json!({ "done": large })).unwrap()).unwrap_err();
     assert!(buffer.unconfirmed().is_none());
 }
 
@@ -221,7 +228,7 @@ fn a_refused_change_changes_nothing() {
 fn a_panic_under_the_lock_poisons_nothing() {
     let buffer = buffer(None);
     let shared = Arc::clone(&buffer);
-    std::thread::spawn(move || shared.change(|_| panic!("inside"))).join().unwrap_err();
+    std::thread::spawn(move || shared.read(|_| panic!("inside"))).join().unwrap_err();
     percent(&buffer, 30);
     assert!(buffer.unconfirmed().is_some());
 }

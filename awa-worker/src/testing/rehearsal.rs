@@ -206,6 +206,8 @@ pub enum Ended<T> {
         /// Why.
         reason: String,
     },
+    /// The handler says that it has completed the job in its own transaction. A worker would look whether that is so.
+    Committed,
     /// The job goes back to its queue, and this attempt does not count: the process was shutting down.
     Released,
     /// Nothing: the lease was lost, so what the handler returned has no effect.
@@ -276,6 +278,7 @@ fn ended<T: serde::de::DeserializeOwned>(unwritten: Unwritten, last_attempt: boo
         Verdict::Fail { error } => Ended::Failed { error },
         Verdict::Snooze { after } => Ended::Snoozed { after },
         Verdict::Cancel { reason } => Ended::Cancelled { reason },
+        Verdict::Committed { .. } => Ended::Committed,
         _ => Ended::Released,
     }
 }

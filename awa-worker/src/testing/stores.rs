@@ -62,6 +62,10 @@ impl Store for MemoryStore {
         Ok(Guarded::Applied(()))
     }
 
+    fn has_rows(&self) -> bool {
+        false
+    }
+
     async fn fate(&self, _held: &Held) -> Result<Option<Fate>, Error> {
         Ok(self.lost.then_some(Fate::Rescued))
     }

@@ -14,7 +14,7 @@ use crate::leases::rescue_all;
 use crate::support::{PATIENCE, Probe, Rig, drain, probe, soon, until};
 
 /// What the child does with its jobs: the name of a variable, and its values.
-const MODE: &str = "AWA_TEST_CHILD";
+pub(crate) const MODE: &str = "AWA_TEST_CHILD";
 const HANG: &str = "hang";
 const FINISH: &str = "finish";
 const LISTEN: &str = "listen";
@@ -22,15 +22,20 @@ const LISTEN: &str = "listen";
 /// How many jobs a child holds at once.
 const CHILD_WORKERS: usize = 100;
 
-const URL: &str = "AWA_TEST_CHILD_DATABASE_URL";
+pub(crate) const URL: &str = "AWA_TEST_CHILD_DATABASE_URL";
 
 /// A child that dies with this value, so that a failed test leaves none behind.
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
     fn start(rig: &Rig, mode: &str) -> Self {
+        Self::start_as("processes::child_works_when_told_to", rig, mode)
+    }
+
+    /// Starts a child whose body is this test.
+    pub(crate) fn start_as(body: &str, rig: &Rig, mode: &str) -> Self {
         let child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "processes::child_works_when_told_to", "--nocapture"])
+            .args(["--exact", body, "--nocapture"])
             .env(MODE, mode)
             .env(URL, rig.database.url())
             .stdout(Stdio::null())
@@ -39,7 +44,7 @@ impl Process {
         Self(child.expect("this program can be started"))
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([name, &self.0.id().to_string()]).status();
         assert!(sent.expect("a kill command").success(), "{name}");
     }
@@ -49,7 +54,7 @@ impl Process {
         self.0.wait().unwrap();
     }
 
-    async fn ended(mut self) -> bool {
+    pub(crate) async fn ended(mut self) -> bool {
         let id = self.0.id().to_string();
         let waiting = tokio::task::spawn_blocking(move || self.0.wait().unwrap().success());
         match tokio::time::timeout(PATIENCE, waiting).await {

@@ -35,7 +35,7 @@ async fn quick_start_runs_its_job_and_ends_when_told_to() {
 }
 
 /// Cargo puts examples beside the directory of the test program, and builds them along unless `--test` narrows it down.
-fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     let tests = std::env::current_exe().expect("this program has a path");
     let program = tests.ancestors().nth(2).expect("it is in target/<profile>/deps").join("examples").join(name);
     if !program.exists() {

@@ -39,6 +39,7 @@ pub(crate) struct Row {
     pub(crate) attempt: i16,
     pub(crate) run_lease: i64,
     pub(crate) snoozes: i32,
+    /// Less its generation, which counts reports.
     pub(crate) progress: Option<Value>,
     pub(crate) result: Option<Value>,
     pub(crate) errors: Option<Value>,
@@ -83,7 +84,9 @@ impl Rig {
 
     pub(crate) async fn row(&self, id: i64) -> Row {
         sqlx::query_as(
-            "select state::text, attempt, run_lease, snoozes, progress, result, errors from awa.jobs where id = $1",
+            "select state::text, attempt, run_lease, snoozes, result, errors,
+                    case jsonb_typeof(progress) when 'object' then progress - 'generation' else progress end as progress
+               from awa.jobs where id = $1",
         )
         .bind(id)
         .fetch_one(&self.pool)
