@@ -28,9 +28,10 @@ declare
                          where job.ctid = target.tuple
                            and job.run_lease = target.run_lease
                            and job.state = 'running'
-                        returning job.id
+                        returning job.id, job.run_lease
                     loop
                         alive := alive || beaten.id;
+                        alive_leases := alive_leases || beaten.run_lease;
                     end loop;
                 else
                     for beaten in
@@ -58,9 +59,10 @@ declare
                          where job.ctid = target.tuple
                            and job.run_lease = target.run_lease
                            and job.state = 'running'
-                        returning job.id
+                        returning job.id, job.run_lease
                     loop
                         alive := alive || beaten.id;
+                        alive_leases := alive_leases || beaten.run_lease;
                     end loop;
                 end if;$branch$;
     branches text;
@@ -93,35 +95,44 @@ declare
     here_ids      bigint[];
     here_leases   bigint[];
     here_progress jsonb[];
+    reports       jsonb[] := p_progress;
+    -- Names of attempts are compared as sets: a batch may have tens of thousands.
     alive         bigint[] := '{}';
+    alive_leases  bigint[] := '{}';
     beaten        record;
 begin
     for round in 1..rounds_max loop
         for here in select distinct hint.segment from unnest(segments) as hint (segment) order by 1 loop
             select array_agg(wanted.id order by wanted.place),
                    array_agg(wanted.run_lease order by wanted.place),
-                   array_agg(p_progress[array_position(p_ids, wanted.id)] order by wanted.place)
+                   array_agg(wanted.progress order by wanted.place)
               into here_ids, here_leases, here_progress
-              from unnest(segments, ids, leases) with ordinality as wanted (segment, id, run_lease, place)
+              from unnest(segments, ids, leases, reports) with ordinality
+                   as wanted (segment, id, run_lease, progress, place)
              where wanted.segment = here;
             case here@branches
             else null;
             end case;
         end loop;
-        exit when cardinality(alive) >= cardinality(p_ids);
-        select array_agg(wanted.id order by wanted.place), array_agg(wanted.run_lease order by wanted.place)
+        if cardinality(alive) >= cardinality(p_ids) then
+            return;
+        end if;
+        select array_agg(missing.id), array_agg(missing.run_lease)
           into ids, leases
-          from unnest(p_ids, p_leases) with ordinality as wanted (id, run_lease, place)
-         where wanted.id <> all (alive);
-        select array_agg(located.segment), array_agg(located.id), array_agg(located.run_lease)
-          into segments, ids, leases
+          from (select wanted.id, wanted.run_lease from unnest(p_ids, p_leases) as wanted (id, run_lease)
+                except
+                select living.id, living.run_lease from unnest(alive, alive_leases) as living (id, run_lease)) as missing;
+        select array_agg(located.segment order by located.id), array_agg(located.id order by located.id),
+               array_agg(located.run_lease order by located.id),
+               array_agg(p_progress[array_position(p_ids, located.id)] order by located.id)
+          into segments, ids, leases, reports
           from awa.locate(ids, leases) as located;
         exit when ids is null;
     end loop;
     return query
-    select wanted.id
-      from unnest(p_ids) as wanted (id)
-     where wanted.id <> all (alive);
+    select wanted.id from unnest(p_ids) as wanted (id)
+    except
+    select living.id from unnest(alive) as living (id);
 end
 $beat$
 $function$, '@branches', branches);
