@@ -54,6 +54,12 @@ impl Elector {
         self
     }
 
+    /// Asks through this pool.
+    pub(crate) fn through(mut self, pool: PgPool) -> Self {
+        self.pool = pool;
+        self
+    }
+
     /// A handle that tells whether this process leads.
     pub fn trust(&self) -> Trust {
         Trust { until: self.trusted_until.subscribe() }

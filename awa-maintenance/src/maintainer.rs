@@ -76,6 +76,13 @@ impl Maintainer {
         Ok(Self { elector: Elector::new(pool, holder, config.leader_term), config, duties })
     }
 
+    /// Stands for election through another pool, so that duties which are stuck do not cost the lead.
+    #[must_use]
+    pub fn electing_through(mut self, pool: PgPool) -> Self {
+        self.elector = self.elector.through(pool);
+        self
+    }
+
     /// Runs until cancelled. Dropping the future stops everything, too, but leaves the lead to run out.
     pub async fn run(mut self, cancelled: CancellationToken) {
         let mut tasks = JoinSet::new();

@@ -19,7 +19,15 @@ pub enum Error {
 
     /// The database answered with an error, or did not answer.
     #[error("database: {0}")]
-    Database(#[from] sqlx::Error),
+    Database(#[source] sqlx::Error),
+
+    /// A prepared statement was gone, or another one stood under its name: a pooler is in between that lends sessions and
+    /// does not know prepared statements. What the statement was to do was not done.
+    #[error(
+        "the connection leads through a pooler that does not keep prepared statements: use PgBouncer 1.21 or newer with \
+         max_prepared_statements above 0, session pooling, or a direct connection: {0}"
+    )]
+    StatementsNotKept(#[source] sqlx::Error),
 
     /// The schema could not be installed, or does not fit this version.
     #[error(transparent)]
@@ -63,7 +71,7 @@ pub enum Error {
 
 /// `invalid_parameter_value`-like classes that a retry of the same statement cannot mend are not listed: transient is what
 /// may pass when the same statement is sent once more.
-const TRANSIENT: [&str; 9] = [
+const TRANSIENT: [&str; 10] = [
     "40001", // serialization_failure
     "40P01", // deadlock_detected
     "55P03", // lock_not_available
@@ -72,6 +80,7 @@ const TRANSIENT: [&str; 9] = [
     "57P02", // crash_shutdown
     "57P03", // cannot_connect_now
     "57P05", // idle_session_timeout
+    "25P04", // transaction_timeout
     "25006", // read_only_sql_transaction: connected to a standby during a failover
 ];
 
@@ -87,6 +96,10 @@ const DUPLICATE: &str = "AWA02";
 /// What a statement meets where there is no schema of ours: schema, function, relation.
 const NOT_INSTALLED: [&str; 3] = ["3F000", "42883", "42P01"];
 
+/// A prepared statement that does not exist, and one that exists already: names are this side's, one after the other, so
+/// somebody else's statements are in the same session.
+const STATEMENTS_NOT_KEPT: [&str; 2] = ["26000", "42P05"];
+
 /// Classes of SQLSTATE that are transient as a whole: the connection, and resources (disk, memory, connections).
 const TRANSIENT_CLASSES: [&str; 2] = ["08", "53"];
 
@@ -101,7 +114,7 @@ impl Error {
             Some(UNIQUE_KEY_CONTENDED) => Self::UniqueKeyContended,
             Some(DUPLICATE) => duplicate(&error).unwrap_or(Self::Database(error)),
             Some(code) if NOT_INSTALLED.contains(&code) => Self::NotInstalled(error),
-            _ => Self::Database(error),
+            _ => Self::from(error),
         }
     }
 
@@ -111,7 +124,7 @@ impl Error {
             Some(answer) if answer.code().as_deref() == Some(INVALID_PARAMETER_VALUE) => {
                 Self::InvalidSetting(answer.message().to_owned())
             }
-            _ => Self::Database(error),
+            _ => Self::from(error),
         }
     }
 
@@ -146,10 +159,20 @@ impl Error {
     /// The SQLSTATE that the database answered with (PostgreSQL documentation, appendix A), if it did.
     pub fn sqlstate(&self) -> Option<String> {
         match self {
-            Self::Database(sqlx::Error::Database(answer)) | Self::NotInstalled(sqlx::Error::Database(answer)) => {
-                answer.code().map(std::borrow::Cow::into_owned)
-            }
+            Self::Database(sqlx::Error::Database(answer))
+            | Self::NotInstalled(sqlx::Error::Database(answer))
+            | Self::StatementsNotKept(sqlx::Error::Database(answer)) => answer.code().map(std::borrow::Cow::into_owned),
             _ => None,
+        }
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        match code.as_deref() {
+            Some(code) if STATEMENTS_NOT_KEPT.contains(&code) => Self::StatementsNotKept(error),
+            _ => Self::Database(error),
         }
     }
 }

@@ -27,6 +27,7 @@ pub mod queue;
 pub mod rescue;
 pub mod ring;
 pub mod schema;
+pub mod session;
 pub mod settle;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -31,6 +31,9 @@ pub fn pretended_lease(job_id: JobId, run_lease: RunLease) -> Lease {
 /// The variable that names the server: a role there must be allowed to create databases.
 pub const SERVER_VARIABLE: &str = "AWA_TEST_DATABASE_URL";
 
+/// The variable that names the same server through a pooler. Where it is set, [`TestDatabase::pool`] leads through that.
+pub const POOLER_VARIABLE: &str = "AWA_TEST_POOLER_URL";
+
 /// Key of the session lock under which the template is made. Its connection belongs to one call and is closed by it.
 const TEMPLATE_LOCK: &str = "select pg_advisory_lock(7309453123019)";
 
@@ -64,7 +67,7 @@ impl TestDatabase {
         Self::create(server(), "template template0 encoding 'UTF8'").await
     }
 
-    /// The pool of this database. Clones share their connections, as pools do.
+    /// The pool of this database, through the pooler if there is one. Clones share their connections, as pools do.
     pub fn pool(&self) -> PgPool {
         self.pool.clone()
     }
@@ -74,14 +77,14 @@ impl TestDatabase {
         &self.name
     }
 
-    /// How to connect to the database, for pools and connections of other shape.
+    /// How to connect to the database directly, for what needs a session of its own.
     pub fn options(&self) -> PgConnectOptions {
         self.server.clone().database(&self.name)
     }
 
-    /// The URL of the database, for other processes.
+    /// The URL of the database, for other processes, through the pooler if there is one.
     pub fn url(&self) -> String {
-        self.options().to_url_lossy().to_string()
+        self.pool.connect_options().to_url_lossy().to_string()
     }
 
     /// A connection outside the pool, for tests that step through interleavings.
@@ -100,7 +103,7 @@ impl TestDatabase {
         let pool = PgPoolOptions::new()
             .max_connections(POOL_CONNECTIONS_MAX)
             .acquire_timeout(Duration::from_secs(60))
-            .connect_lazy_with(server.clone().database(&name));
+            .connect_lazy_with(way_in(&server).database(&name));
         Self { name, server, pool }
     }
 }
@@ -132,6 +135,17 @@ fn server() -> PgConnectOptions {
     let options = PgConnectOptions::from_str(&url).unwrap_or_else(|error| panic!("{SERVER_VARIABLE}: {error}"));
     // Refused statements are what many tests are about.
     options.disable_statement_logging().options([("client_min_messages", "warning")])
+}
+
+/// How pools reach the server.
+fn way_in(server: &PgConnectOptions) -> PgConnectOptions {
+    match env::var(POOLER_VARIABLE) {
+        Ok(url) => {
+            let pooler = PgConnectOptions::from_str(&url).unwrap_or_else(|error| panic!("{POOLER_VARIABLE}: {error}"));
+            server.clone().host(pooler.get_host()).port(pooler.get_port())
+        }
+        Err(_) => server.clone(),
+    }
 }
 
 async fn admin(server: &PgConnectOptions) -> PgConnection {

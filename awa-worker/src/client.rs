@@ -250,7 +250,7 @@ impl ClientBuilder {
     }
 
     /// Connections that a running worker opens to claim and settle, one of which sends nothing but heartbeats. Listening
-    /// takes one more, maintenance two while this process leads and one or none otherwise. Default 4, at least 2.
+    /// takes one more, maintenance three while this process leads and one otherwise. Default 4, at least 2.
     pub fn connections(mut self, connections: u32) -> Self {
         self.config.connections = connections;
         self

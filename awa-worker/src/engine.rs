@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use awa_model::WorkerId;
+use awa_storage::session::Sessions;
 use awa_storage::{Claimed, Cursors, Error};
 use sqlx::PgPool;
 use tokio::sync::mpsc;
@@ -28,6 +29,8 @@ use crate::watched::Watched;
 pub(crate) struct Engine {
     pub(crate) config: Config,
     pub(crate) worker: WorkerId,
+    /// What lies behind the connections, for those who open more of them.
+    pub(crate) sessions: Sessions,
     pub(crate) pool: PgPool,
     pub(crate) cursors: Cursors,
     pub(crate) registry: Arc<Registry>,

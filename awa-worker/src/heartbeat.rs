@@ -24,7 +24,7 @@ use crate::taken;
 const LOOKS_PER_INTERVAL: u32 = 4;
 
 /// A statement gets at least this long: more than it may wait for somebody's lock.
-const STATEMENT_MIN: Duration = Duration::from_millis(1500);
+pub(crate) const STATEMENT_MIN: Duration = Duration::from_millis(1500);
 
 /// Beats for one worker.
 pub(crate) struct Heart {

@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use awa_maintenance::{Maintainer, MaintenanceConfig};
 use awa_model::WorkerId;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use awa_storage::session::Sessions;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 
-/// Connections for all duties together; only the leader needs more than one.
-pub(crate) const CONNECTIONS: u32 = 2;
+/// Connections for all duties together, which only the leader needs.
+const DUTY_CONNECTIONS: u32 = 2;
 
-/// A connection that no duty has used for this long is closed.
-const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
+/// With the one that elections go through.
+pub(crate) const CONNECTIONS: u32 = DUTY_CONNECTIONS + 1;
+
+/// How long a duty waits for a connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a duty may go on after it was asked to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -52,9 +55,9 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(crate) fn start(config: &Config, holder: WorkerId, options: PgConnectOptions) -> Self {
+    pub(crate) fn start(config: &Config, holder: WorkerId, sessions: Sessions) -> Self {
         let stop = CancellationToken::new();
-        let running = config.maintenance.then(|| tokio::spawn(run(settings(config), holder, options, stop.clone())));
+        let running = config.maintenance.then(|| tokio::spawn(run(settings(config), holder, sessions, stop.clone())));
         Self { stop, running }
     }
 
@@ -70,13 +73,14 @@ impl Maintenance {
     }
 }
 
-async fn run(settings: MaintenanceConfig, holder: WorkerId, options: PgConnectOptions, stop: CancellationToken) {
-    let pool =
-        PgPoolOptions::new().max_connections(CONNECTIONS).idle_timeout(IDLE_CONNECTION_MAX).connect_lazy_with(options);
+async fn run(settings: MaintenanceConfig, holder: WorkerId, sessions: Sessions, stop: CancellationToken) {
+    let pool = sessions.pool(DUTY_CONNECTIONS, ACQUIRE_TIMEOUT, settings.pass_time_max);
+    // Its own, so that duties whose connections say nothing any more do not cost the lead.
+    let elections = sessions.pool(1, settings.leader_term, settings.leader_term);
     match Maintainer::new(pool.clone(), holder, settings) {
-        Ok(maintainer) => maintainer.run(stop).await,
+        Ok(maintainer) => maintainer.electing_through(elections.clone()).run(stop).await,
         // `build` has checked the same rules.
         Err(broken) => tracing::error!(?broken, "maintenance refuses its settings: another process has to do it"),
     }
-    pool.close().await;
+    tokio::join!(pool.close(), elections.close());
 }

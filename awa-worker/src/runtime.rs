@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use awa_model::WorkerId;
+use awa_storage::session::Sessions;
 use awa_storage::workers::{self, WorkerInfo};
 use awa_storage::{Cursors, schema};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions as _, Connection as _, PgPool};
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -27,8 +28,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::attempts::Attempts;
 use crate::blocked::Ticks;
-use crate::bounded::Patience;
+use crate::bounded::{Patience, STATEMENT_MAX};
 use crate::client::Shared;
+use crate::config::Config;
 use crate::context::Services;
 use crate::engine::Engine;
 use crate::failure::Error;
@@ -106,30 +108,33 @@ pub(crate) async fn start(shared: &Arc<Shared>) -> Result<Running, Error> {
 }
 
 async fn start_parts(shared: Arc<Shared>) -> Result<Running, Error> {
-    let options = connect_options(&shared.pool);
+    let sessions = reach(connect_options(&shared.pool)).await?;
     // One connection is the heartbeat's own.
-    let pool = PgPoolOptions::new()
-        .max_connections(shared.config.connections - 1)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
-        .connect_lazy_with(options.clone());
-    let started = assemble(&shared, &pool, options).await;
+    let pool = sessions.pool(shared.config.connections - 1, ACQUIRE_TIMEOUT, STATEMENT_MAX);
+    let started = assemble(&shared, &pool, sessions).await;
     if started.is_err() {
         pool.close().await;
     }
     started
 }
 
-async fn assemble(shared: &Arc<Shared>, pool: &PgPool, options: PgConnectOptions) -> Result<Running, Error> {
-    reach(&options).await?;
+async fn assemble(shared: &Arc<Shared>, pool: &PgPool, sessions: Sessions) -> Result<Running, Error> {
     schema::require_current_schema(pool).await.map_err(awa_storage::Error::from)?;
+    if shared.config.listen && sessions.are_shared() {
+        tracing::warn!(
+            poll_interval = ?shared.config.poll_interval,
+            "the database is reached through a pooler that lends sessions for a transaction: no LISTEN, work and \
+             cancellations are found by polling and heartbeats alone"
+        );
+    }
     let worker = WorkerId::random();
     let patience = Patience::default();
     let store = Arc::new(PoolStore { pool: pool.clone(), patience: patience.clone() });
-    let (engine, inbox) = engine(shared, pool.clone(), worker, patience, store);
+    let (engine, inbox) = engine(shared, pool.clone(), sessions.clone(), worker, patience, store);
     engine.cursors.load(pool).await?;
     let info = worker_info(shared, worker);
     workers::register(pool, &info).await?;
-    let (side, listener) = match Side::start(Arc::clone(&engine), info, options.clone()).await {
+    let (side, listener) = match Side::start(Arc::clone(&engine), info).await {
         Ok(started) => started,
         Err(error) => {
             tracing::error!(%error, "the side thread could not be started");
@@ -141,17 +146,16 @@ async fn assemble(shared: &Arc<Shared>, pool: &PgPool, options: PgConnectOptions
     let queues = shared.queues.iter().map(|queue| queue.name.clone()).collect();
     let (wishes, wished) = watch::channel(None);
     let (tell, ended) = watch::channel(Ended::NotYet);
-    let maintenance = Maintenance::start(&shared.config, worker, options);
+    let maintenance = Maintenance::start(&shared.config, worker, sessions);
     let supervisor = Supervisor::start(engine, inbox, side, maintenance, Sleeper::new(queues, listener));
     tokio::spawn(supervisor.supervise(wished, tell));
     Ok(Running { worker, wishes, ended })
 }
 
-/// Connects once. A pool would go on trying, and hide why it could not.
-async fn reach(options: &PgConnectOptions) -> Result<(), awa_storage::Error> {
-    let connection = tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await;
-    connection.unwrap_or(Err(sqlx::Error::PoolTimedOut))?.close().await?;
-    Ok(())
+/// Connects, and looks at what is there. A pool would go on trying, and hide why it could not.
+async fn reach(options: PgConnectOptions) -> Result<Sessions, awa_storage::Error> {
+    let probed = tokio::time::timeout(ACQUIRE_TIMEOUT, Sessions::probe(options)).await;
+    probed.unwrap_or(Err(sqlx::Error::PoolTimedOut.into()))
 }
 
 fn connect_options(pool: &PgPool) -> PgConnectOptions {
@@ -163,6 +167,7 @@ fn connect_options(pool: &PgPool) -> PgConnectOptions {
 pub(crate) fn engine(
     shared: &Arc<Shared>,
     pool: PgPool,
+    sessions: Sessions,
     worker: WorkerId,
     patience: Patience,
     store: Arc<dyn Store>,
@@ -171,8 +176,10 @@ pub(crate) fn engine(
     let queues: Vec<_> = shared.queues.iter().map(|queue| queue.name.clone()).collect();
     let services = Services { worker, store, data: shared.registry.data().clone(), runtime: Handle::current() };
     let engine = Engine {
-        config: shared.config.clone(),
+        // Behind a pooler that lends sessions it would listen on somebody else's behalf.
+        config: Config { listen: shared.config.listen && !sessions.are_shared(), ..shared.config.clone() },
         worker,
+        sessions,
         pool,
         cursors: Cursors::new(worker, &shared.registry.kinds(), &queues),
         registry: Arc::clone(&shared.registry),
@@ -226,7 +233,7 @@ fn announce(shared: &Shared, engine: &Engine) {
         version = VERSION,
         queues = queues.join(" "),
         kinds = shared.registry.kinds().len(),
-        connections = config.connections + u32::from(config.listen) + maintenance,
+        connections = config.connections + u32::from(engine.config.listen) + maintenance,
         heartbeat_interval = ?config.heartbeat_interval,
         stale_after = ?config.stale_after,
         lost_lease_noticed_within = ?heartbeat::notice_max(config.heartbeat_interval),

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use awa_storage::notify::Listener;
 use awa_storage::workers::WorkerInfo;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::select;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::bounded::STATEMENT_MAX;
 use crate::engine::Engine;
-use crate::heartbeat::Heart;
+use crate::heartbeat::{Heart, STATEMENT_MIN};
 use crate::{blocked, taken};
 
 /// How long closing the connections of the thread may take.
@@ -35,7 +35,6 @@ impl Side {
     pub(crate) async fn start(
         engine: Arc<Engine>,
         registration: WorkerInfo,
-        options: PgConnectOptions,
     ) -> std::io::Result<(Self, Option<Arc<Listener>>)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let stop = CancellationToken::new();
@@ -43,7 +42,7 @@ impl Side {
         let (show, listener) = oneshot::channel();
         let heard = stop.clone();
         thread::Builder::new().name("awa-side".to_owned()).spawn(move || {
-            runtime.block_on(run(&engine, registration, options, show, heard));
+            runtime.block_on(run(&engine, registration, show, heard));
             drop(runtime);
             // Nobody listens if the worker was dropped; then nobody needs to know.
             let _ = tell.send(());
@@ -76,13 +75,13 @@ impl Drop for Side {
 async fn run(
     engine: &Arc<Engine>,
     registration: WorkerInfo,
-    options: PgConnectOptions,
     show: oneshot::Sender<Option<Arc<Listener>>>,
     stop: CancellationToken,
 ) {
     // Both made here, so that their sockets are driven by this thread.
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options.clone());
-    let listener = if engine.config.listen { listen(engine, &options).await.map(Arc::new) } else { None };
+    let patience = engine.config.heartbeat_interval.clamp(STATEMENT_MIN, STATEMENT_MAX);
+    let pool = engine.sessions.pool(1, patience, STATEMENT_MAX);
+    let listener = if engine.config.listen { listen(engine).await.map(Arc::new) } else { None };
     // Nobody takes it if the start was given up; then the thread is told to stop.
     let _ = show.send(listener.clone());
     let mut heart = Heart::new(Arc::clone(engine), pool.clone(), registration);
@@ -104,8 +103,8 @@ async fn run(
 }
 
 /// A LISTEN connection, where one can be had. Without it the worker polls.
-async fn listen(engine: &Engine, options: &PgConnectOptions) -> Option<Listener> {
-    match Listener::connect(options, engine.worker).await {
+async fn listen(engine: &Engine) -> Option<Listener> {
+    match Listener::connect(engine.sessions.options(), engine.worker).await {
         Ok(listener) => Some(listener),
         Err(error) => {
             tracing::warn!(%error, "cannot LISTEN for wake-ups: idle queues are polled");

@@ -10,10 +10,12 @@ mod database;
 mod demo;
 mod migrate;
 mod pg;
+mod pooler;
 mod postgres;
 mod schema;
 mod sqlx;
 mod test;
+mod test_server;
 mod tidy;
 
 use std::process::ExitCode;
@@ -51,6 +53,9 @@ enum Command {
     Tidy(tidy::Options),
     /// Run all checks.
     Ci,
+    /// A server for one test, which tells it when to stop and start.
+    #[command(hide = true)]
+    TestServer,
     /// Stop a server when the command that started it is gone.
     #[command(hide = true)]
     KeepServer(postgres::KeeperOptions),
@@ -77,6 +82,7 @@ fn run(command: &Command) -> Result {
         Command::Schema(options) => schema::schema(options),
         Command::Tidy(options) => tidy::tidy(options),
         Command::Ci => ci::ci(),
+        Command::TestServer => test_server::serve(),
         Command::KeepServer(options) => postgres::keep(options),
     }
 }

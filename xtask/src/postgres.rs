@@ -43,6 +43,11 @@ impl Server {
         self.cluster.url()
     }
 
+    /// Its data directory and programs.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Leaves the server running when this value goes.
     fn leave(mut self) {
         if let Some(keeper) = self.keeper.take() {

@@ -3,10 +3,14 @@
 mod suites;
 
 use crate::command::{Result, cargo, run};
+use crate::pooler::Pooler;
 use crate::postgres::{Profile, Target};
 
 /// Tests in modules of this name take minutes: the same cases as their neighbours, at full size.
 const LONG: &str = "::long::";
+
+/// Prepared statements that the pooler keeps for each connection: the default of its newer versions.
+const STATEMENTS_KEPT: u32 = 200;
 
 /// Arguments of `test`.
 #[derive(clap::Args)]
@@ -20,6 +24,9 @@ pub(crate) struct Options {
     /// Only the suites that depend on the server (storage, migrations, maintenance), without building anything again.
     #[arg(long)]
     storage: bool,
+    /// Through PgBouncer in transaction mode: the suites of storage and worker, where no session is needed.
+    #[arg(long, conflicts_with_all = ["database_url", "storage"])]
+    pooler: bool,
     /// Use this server instead: databases named awa_test_… are made and dropped there.
     #[arg(long)]
     database_url: Option<String>,
@@ -37,9 +44,22 @@ pub(crate) fn test(options: &Options) -> Result {
         let skip = ["--skip", LONG].into_iter().filter(|_| !options.long);
         return suites::run_suites(&server, &given.chain(["--quiet"]).chain(skip).collect::<Vec<_>>());
     }
+    let pooler = if options.pooler { Some(pooler_before(&server)?) } else { None };
     let mut command = cargo(["test"]);
     command.args(arguments(options)).env("AWA_TEST_DATABASE_URL", server.url()).env("PATH", server.path()?);
+    // Tests that stop and restart a server have this program start one.
+    command.env("AWA_TEST_XTASK", std::env::current_exe()?);
+    if let Some(pooler) = &pooler {
+        command.env("AWA_TEST_POOLER_URL", pooler.url());
+    }
     run(&mut command)
+}
+
+fn pooler_before(server: &Target) -> Result<Pooler> {
+    match server {
+        Target::Private(server) => Pooler::start(server, STATEMENTS_KEPT),
+        Target::Given(_) => Err("a pooler is started before a private server only".into()),
+    }
 }
 
 /// What `cargo test` is called with.
@@ -48,7 +68,10 @@ fn arguments(options: &Options) -> Vec<&str> {
     let split = given.iter().position(|argument| *argument == "--").unwrap_or(given.len());
     let (to_cargo, to_tests) = given.split_at(split);
     let mut all = Vec::new();
-    if !to_cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package")) {
+    if options.pooler {
+        // One program each, so that what a filter names is looked for in these alone.
+        all.extend(["-p", "awa-storage", "-p", "awa-worker", "--test", "it"]);
+    } else if !to_cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package")) {
         all.push("--workspace");
     }
     // One failing program does not keep the others from being run.
@@ -70,7 +93,7 @@ mod tests {
 
     fn check(long: bool, given: &str, expected: &str) {
         let given = given.split_whitespace().map(str::to_owned).collect();
-        let options = Options { long, pg: None, storage: false, database_url: None, arguments: given };
+        let options = Options { long, pg: None, storage: false, pooler: false, database_url: None, arguments: given };
         assert_eq!(arguments(&options).join(" "), expected);
     }
 

@@ -10,22 +10,26 @@ use std::{
 use awa_model::WorkerId;
 use sqlx::{
     PgPool,
-    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
+    postgres::{PgConnectOptions, PgListener},
 };
 use tokio::{
     select,
     sync::{mpsc, oneshot},
-    time::{sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval_at, sleep, timeout},
 };
 
 use super::{Heard, down, tidings::Told};
-use crate::Error;
+use crate::{Error, session};
 
 /// The channel of all. Its payloads are hashes of queue names, so that their length does not matter.
 const CHANNEL: &str = "awa";
 
 /// Longest time that a statement, a connection or a farewell may take before the connection counts as broken.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often an idle connection is asked for a sign of life. One that has died without a word delivers nothing, and says so
+/// only when asked.
+const ASK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Pause before the first new connection after one broke; each further pause is twice as long.
 const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -77,7 +81,7 @@ struct Session {
 
 impl Session {
     async fn open(options: &PgConnectOptions, worker: WorkerId) -> Result<Self, Error> {
-        let pool = PgPoolOptions::new()
+        let pool = session::pool_options(false, ANSWER_TIMEOUT)
             .max_connections(1)
             .max_lifetime(None)
             .idle_timeout(None)
@@ -109,6 +113,8 @@ impl Drain {
     }
 
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        let mut asks = interval_at(Instant::now() + ASK_INTERVAL, ASK_INTERVAL);
+        asks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let next = select! {
                 received = self.session.listener.try_recv() => match received {
@@ -119,6 +125,7 @@ impl Drain {
                     Some(command) => self.obey(command).await,
                     None => Next::Close,
                 },
+                _ = asks.tick() => self.ask().await,
             };
             match next {
                 Next::Continue => {}
@@ -145,6 +152,13 @@ impl Drain {
             self.heard.work.notify_one();
         }
         Next::Continue
+    }
+
+    async fn ask(&mut self) -> Next {
+        match timeout(ANSWER_TIMEOUT, session::backend(&mut self.session.listener)).await {
+            Ok(Ok(_)) => Next::Continue,
+            Ok(Err(_)) | Err(_) => Next::Reconnect,
+        }
     }
 
     async fn obey(&mut self, command: Command) -> Next {
@@ -193,6 +207,7 @@ impl Drain {
     /// A new session in place of one that broke, or nothing if the listener is closed meanwhile.
     async fn reconnected(self, inbox: &mut mpsc::Receiver<Command>) -> Option<Self> {
         let Self { options, worker, heard, session, gates } = self;
+        tracing::warn!("the connection that listens is lost: polling goes on until there is a new one");
         // The gates go with the old connection as soon as the server notices; nothing may hold it open here.
         tokio::spawn(session.close());
         // Wake whoever sleeps, now: while there is no connection, nothing is announced.
@@ -206,6 +221,7 @@ impl Drain {
             let session = refusing(inbox, opening).await?;
             match session {
                 Ok(session) => {
+                    tracing::info!("listening again");
                     heard.work.notify_one();
                     heard.told.may_have_missed();
                     return Some(Self { options, worker, heard, session, gates });

@@ -39,6 +39,7 @@ mod ring_readers;
 mod ring_settings;
 mod scene;
 mod schema;
+mod session;
 mod settle;
 mod shared_keys;
 mod spans;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use awa_model::{InvalidJob, JobId, JobState, Kind, QueueName, WorkerId};
+use awa_storage::session::Sessions;
 use awa_storage::{Claimed, Cursors, workers};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -105,7 +106,8 @@ impl Drain {
         let requested = Requests::new(self.faults.fail_request);
         let store = Arc::new(LentStore { requests: requested, connection, lost: Mutex::new(None) });
         let pool = client.pool().clone();
-        let (engine, inbox) = runtime::engine(&shared, pool, worker, Patience::default(), Arc::clone(&store) as Arc<_>);
+        let sessions = Sessions::unknown(pool.connect_options().as_ref().clone());
+        let (engine, inbox) = runtime::engine(&shared, pool, sessions, worker, Patience::default(), Arc::clone(&store) as Arc<_>);
         workers::register(&mut *db, &runtime::worker_info(&shared, worker)).await?;
         let pass = Pass { engine: Arc::clone(&engine), store, inbox, requests, queue, faults: self.faults, claims: 0 };
         let drained = pass.run(db, &shared).await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use awa_model::{Due, IntoNewJob, JobArgs, JobId, Outcome, Progress, RetryPolicy, RunLease, WorkerId};
 use awa_storage::Claimed;
 use awa_storage::settle::{Settlement, Verdict};
+use awa_storage::session::Sessions;
 use awa_storage::testing::pretended_lease;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
@@ -126,8 +127,9 @@ impl<A: JobArgs> TestRun<A> {
         let store =
             Arc::new(MemoryStore { requests: Requests::new(faults.fail_request), stored: Mutex::default(), lost });
         let (pool, worker) = (client.pool().clone(), WorkerId::random());
+        let sessions = Sessions::unknown(pool.connect_options().as_ref().clone());
         let (engine, mut inbox) =
-            runtime::engine(client.shared(), pool, worker, Patience::default(), Arc::clone(&store) as Arc<_>);
+            runtime::engine(client.shared(), pool, sessions, worker, Patience::default(), Arc::clone(&store) as Arc<_>);
         let max_attempts = job.max_attempts;
         let claimed = pretend_claimed(job, first);
         let (attempt, seed) = (claimed.attempt, claimed.progress.clone());

@@ -126,6 +126,31 @@ impl Cluster {
         stop(&self.binaries.program("pg_ctl"), &self.data(), self.account, "fast")
     }
 
+    /// Stops the server as a crash would.
+    pub(crate) fn crash(&self) -> Result {
+        stop(&self.binaries.program("pg_ctl"), &self.data(), self.account, "immediate")
+    }
+
+    /// Starts the server that was stopped, on the port that it had.
+    pub(crate) fn start_again(&self) -> Result {
+        self.start_once().map_err(|error| format!("{error}\n{}", last_lines(&self.log())).into())
+    }
+
+    /// Restarts the server as one that only follows another, which does not exist: it answers and writes nothing.
+    pub(crate) fn stand_by(&self) -> Result {
+        self.stop()?;
+        fs::write(self.data().join("standby.signal"), "")?;
+        self.account.own(&self.data().join("standby.signal"))?;
+        self.start_again()
+    }
+
+    /// Lets a server that stands by write again.
+    pub(crate) fn promote(&self) -> Result {
+        let mut pg_ctl = Command::new(self.binaries.program("pg_ctl"));
+        pg_ctl.args(["promote", "--wait", "--silent", "--pgdata"]).arg(self.data()).current_dir(&self.directory);
+        output(self.account.apply(&mut pg_ctl)).map(drop)
+    }
+
     /// The cluster that was made and started in `directory` by an earlier command, if there is one.
     pub(crate) fn load(directory: PathBuf) -> Result<Option<Self>> {
         let Ok(port) = fs::read_to_string(directory.join("port")) else {
@@ -160,6 +185,11 @@ impl Cluster {
 
     pub(crate) fn binaries(&self) -> &Binaries {
         &self.binaries
+    }
+
+    /// The password of its superuser.
+    pub(crate) fn password(&self) -> &str {
+        &self.password
     }
 
     pub(crate) fn account(&self) -> Account {

@@ -71,6 +71,7 @@ pub(crate) fn keep(options: &Options) -> Result {
     if said == STAY {
         return Ok(());
     }
+    end_poolers(&options.directory);
     let account = Account::from_argument(&options.account)?;
     let data = Cluster::data_in(&options.directory);
     if data.join("postmaster.pid").exists() {
@@ -78,6 +79,17 @@ pub(crate) fn keep(options: &Options) -> Result {
         stop(&options.programs.join("pg_ctl"), &data, account, "immediate")?;
     }
     remove(&options.directory)
+}
+
+/// Poolers before the server, if there are any left: those whose command was killed.
+fn end_poolers(directory: &Path) {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path());
+    for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "pid")) {
+        if let Ok(pid) = fs::read_to_string(&file) {
+            // One that ended orderly has removed its file; one that is gone otherwise does not mind.
+            let _ = Command::new("kill").arg(pid.trim()).stderr(Stdio::null()).status();
+        }
+    }
 }
 
 fn remove(directory: &Path) -> Result {

@@ -1,0 +1,118 @@
+//! Connections that break, at whatever moment, and a database that cannot be reached for a while.
+
+use std::time::Duration;
+
+use awa_worker::JobError;
+use serde_json::Value;
+
+use crate::proxy::{Flow, Proxy};
+use crate::support::{Gate, Probe, Rig, drain, until};
+use crate::worker::{CONNECTIONS, DISCONNECT, GATES, JOBS, answer, client, enqueue, in_state};
+use crate::{log, support};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+// CONN-01: idle, in use, listening.
+#[tokio::test]
+async fn worker_outlives_its_connections_twenty_times_with_fifty_jobs_in_flight() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let passed = gate.clone();
+    let handler = move |_: Probe| {
+        let gate = passed.clone();
+        async move {
+            gate.passed().await;
+            Ok::<_, JobError>(Value::Null)
+        }
+    };
+    let running = client(&rig.pool, 10).register(handler).build().unwrap().start().await.unwrap();
+    enqueue(&rig.pool, 50).await;
+    in_state(&rig.pool, "running", 10).await;
+    for _ in 0..20 {
+        until("connections", async || rig.count(CONNECTIONS).await > 1).await;
+        rig.count(DISCONNECT).await;
+    }
+    gate.open();
+    in_state(&rig.pool, "completed", 50).await;
+    enqueue(&rig.pool, 200).await;
+    in_state(&rig.pool, "completed", 250).await;
+    drain(&running).await;
+    assert_eq!(rig.count(JOBS).await, 250);
+}
+
+// CONN-02: nobody polls here.
+#[tokio::test]
+async fn connection_that_listens_comes_back_with_what_was_enqueued_meanwhile() {
+    log::record();
+    let rig = Rig::new().await;
+    let running = client(&rig.pool, 10).poll_interval(HOUR).register(answer).build().unwrap().start().await.unwrap();
+    for round in 1..=3 {
+        until("sleep", async || rig.count(GATES).await == 1).await;
+        let gone = rig
+            .count(
+                "select count(pg_terminate_backend(pid)) from pg_locks where locktype = 'advisory' and objsubid = 2
+                    and database = (select oid from pg_database where datname = current_database())",
+            )
+            .await;
+        assert_eq!(gone, 1);
+        enqueue(&rig.pool, 1).await;
+        in_state(&rig.pool, "completed", 2 * round - 1).await;
+        until("sleep", async || rig.count(GATES).await == 1).await;
+        enqueue(&rig.pool, 1).await;
+        in_state(&rig.pool, "completed", 2 * round).await;
+    }
+    drain(&running).await;
+    log::logged(&["the connection that listens is lost"]).await;
+    log::logged(&["listening again"]).await;
+}
+
+/// Refuses every connection until `outage` is over, with jobs running, waiting and enqueued in it.
+async fn outage(outage: impl AsyncFnOnce(&Proxy)) {
+    log::record();
+    let rig = Rig::new().await;
+    let proxy = Proxy::before(&rig.database.options()).await;
+    let through = sqlx::PgPool::connect_with(proxy.options(rig.database.options())).await.unwrap();
+    let gate = Gate::new();
+    let passed = gate.clone();
+    let handler = move |_: Probe| {
+        let gate = passed.clone();
+        async move {
+            gate.passed().await;
+            Ok::<_, JobError>(Value::Null)
+        }
+    };
+    let running = client(&through, 10).poll_interval(HOUR).register(handler).build().unwrap().start().await.unwrap();
+    enqueue(&rig.pool, 30).await;
+    in_state(&rig.pool, "running", 10).await;
+    proxy.admit(Flow::Cut);
+    proxy.set_all(Flow::Cut);
+    enqueue(&rig.pool, 30).await;
+    gate.open();
+    outage(&proxy).await;
+    proxy.admit(Flow::Free);
+    in_state(&rig.pool, "completed", 60).await;
+    enqueue(&rig.pool, 30).await;
+    in_state(&rig.pool, "completed", 90).await;
+    assert_eq!(rig.count(JOBS).await, 90);
+    // What was held at the beginning has been told apart from what came in between: nothing ran twice at once.
+    support::soon("end", running.shutdown(awa_worker::Shutdown::Now)).await.unwrap();
+    log::logged(&["jobs could not be claimed: trying again"]).await;
+    log::logged(&["outcomes could not be written: trying again"]).await;
+}
+
+// CONN-04
+#[tokio::test]
+async fn worker_that_was_refused_for_a_while_goes_on_by_itself() {
+    outage(async |proxy| proxy.turned_away(30).await).await;
+}
+
+mod long {
+    use super::{Duration, outage};
+
+    // CONN-04
+    #[tokio::test]
+    async fn worker_that_was_refused_for_a_quarter_of_an_hour_goes_on_by_itself() {
+        let quarter = tokio::time::timeout(Duration::from_secs(900), std::future::pending::<()>());
+        outage(async |_| drop(quarter.await)).await;
+    }
+}
