@@ -26,7 +26,7 @@ use awa_model::{QueueName, WorkerId};
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use self::task::{Command, Drain};
+use self::task::{Command, Drain, Unconnected};
 pub use self::tidings::{Tidings, Told};
 use crate::Error;
 
@@ -62,6 +62,14 @@ impl Listener {
         let drain = Drain::connect(options.clone(), worker, Arc::clone(&heard)).await?;
         tokio::spawn(drain.run(inbox));
         Ok(Self { commands, heard })
+    }
+
+    /// Begins to connect, and goes on until that succeeds: for a server that cannot be listened on yet.
+    pub fn connect_in_time(options: &PgConnectOptions, worker: WorkerId) -> Self {
+        let heard = Arc::new(Heard::default());
+        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+        tokio::spawn(Unconnected::new(options.clone(), worker, Arc::clone(&heard)).run(inbox));
+        Self { commands, heard }
     }
 
     /// Takes the gates of these queues as far as they are to be had, without waiting. Those held already stay so.

@@ -81,7 +81,7 @@ async fn run(
     // Both made here, so that their sockets are driven by this thread.
     let patience = engine.config.heartbeat_interval.clamp(STATEMENT_MIN, STATEMENT_MAX);
     let pool = engine.sessions.pool(1, patience, STATEMENT_MAX);
-    let listener = if engine.config.listen { listen(engine).await.map(Arc::new) } else { None };
+    let listener = if engine.config.listen { Some(Arc::new(listen(engine).await)) } else { None };
     // Nobody takes it if the start was given up; then the thread is told to stop.
     let _ = show.send(listener.clone());
     let mut heart = Heart::new(Arc::clone(engine), pool.clone(), registration);
@@ -102,13 +102,14 @@ async fn run(
     let _ = tokio::time::timeout(CLOSE_MAX, closing).await;
 }
 
-/// A LISTEN connection, where one can be had. Without it the worker polls.
-async fn listen(engine: &Engine) -> Option<Listener> {
-    match Listener::connect(engine.sessions.options(), engine.worker).await {
-        Ok(listener) => Some(listener),
+/// A LISTEN connection. While none can be had the worker polls.
+async fn listen(engine: &Engine) -> Listener {
+    let options = engine.sessions.options();
+    match Listener::connect(options, engine.worker).await {
+        Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!(%error, "cannot LISTEN for wake-ups: idle queues are polled");
-            None
+            tracing::warn!(%error, "cannot LISTEN for wake-ups yet: idle queues are polled");
+            Listener::connect_in_time(options, engine.worker)
         }
     }
 }

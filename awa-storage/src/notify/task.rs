@@ -212,19 +212,44 @@ impl Drain {
         tokio::spawn(session.close());
         // Wake whoever sleeps, now: while there is no connection, nothing is announced.
         heard.work.notify_one();
+        Unconnected { options, worker, heard, gates }.connected(inbox).await
+    }
+}
+
+/// What a connection is made from, as often as it takes.
+pub(super) struct Unconnected {
+    options: PgConnectOptions,
+    worker: WorkerId,
+    heard: Arc<Heard>,
+    gates: HashMap<String, i32>,
+}
+
+impl Unconnected {
+    pub(super) fn new(options: PgConnectOptions, worker: WorkerId, heard: Arc<Heard>) -> Self {
+        Self { options, worker, heard, gates: HashMap::new() }
+    }
+
+    pub(super) async fn run(self, mut inbox: mpsc::Receiver<Command>) {
+        if let Some(drain) = self.connected(&mut inbox).await {
+            drain.run(inbox).await;
+        }
+    }
+
+    /// Connects, or nothing if the listener is closed meanwhile.
+    async fn connected(self, inbox: &mut mpsc::Receiver<Command>) -> Option<Drain> {
+        let Self { options, worker, heard, gates } = self;
         let mut pause = RECONNECT_PAUSE_MIN;
         loop {
             let opening = async {
                 sleep(pause).await;
                 Session::open(&options, worker).await
             };
-            let session = refusing(inbox, opening).await?;
-            match session {
+            match refusing(inbox, opening).await? {
                 Ok(session) => {
                     tracing::info!("listening again");
                     heard.work.notify_one();
                     heard.told.may_have_missed();
-                    return Some(Self { options, worker, heard, session, gates });
+                    return Some(Drain { options, worker, heard, session, gates });
                 }
                 Err(error) => {
                     tracing::debug!(%error, "the connection that listens could not be made");

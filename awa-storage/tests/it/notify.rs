@@ -210,3 +210,23 @@ async fn closed_listener_leaves_no_gate_behind() {
                    and database = (select oid from pg_database where datname = current_database())) as gate";
     soon(async { while count(&database.pool(), gates).await > 0 {} }).await;
 }
+
+/// A server that cannot be listened on yet is no reason never to listen.
+#[tokio::test]
+async fn listener_that_finds_no_database_goes_on_until_it_has_one() {
+    let database = TestDatabase::new().await;
+    let closed = format!("alter database {} allow_connections false", database.name());
+    let opened = format!("alter database {} allow_connections true", database.name());
+    let (admin, pool) = (database.pool(), database.pool());
+    let mut admin = admin.acquire().await.expect("the server answers");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(closed)).execute(&mut *admin).await.expect("it is ours");
+    let worker = awa_model::WorkerId::random();
+    Listener::connect(&database.options(), worker).await.expect_err("nobody gets in");
+    let listener = Listener::connect_in_time(&database.options(), worker);
+    listener.try_gates(&default_queue()).await.expect_err("not yet");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(opened)).execute(&mut *admin).await.expect("it is ours");
+    soon(listener.wait()).await;
+    assert!(listener.try_gates(&default_queue()).await.expect("answered"));
+    let _ = enqueue(&pool, &job("{}")).await.expect("enqueued");
+    soon(listener.wait()).await;
+}

@@ -107,7 +107,8 @@ impl Drain {
         let store = Arc::new(LentStore { requests: requested, connection, lost: Mutex::new(None) });
         let pool = client.pool().clone();
         let sessions = Sessions::unknown(pool.connect_options().as_ref().clone());
-        let (engine, inbox) = runtime::engine(&shared, pool, sessions, worker, Patience::default(), Arc::clone(&store) as Arc<_>);
+        let (engine, inbox) =
+            runtime::engine(&shared, pool, sessions, worker, Patience::default(), Arc::clone(&store) as Arc<_>);
         workers::register(&mut *db, &runtime::worker_info(&shared, worker)).await?;
         let pass = Pass { engine: Arc::clone(&engine), store, inbox, requests, queue, faults: self.faults, claims: 0 };
         let drained = pass.run(db, &shared).await;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use awa_model::{Due, IntoNewJob, JobArgs, JobId, Outcome, Progress, RetryPolicy, RunLease, WorkerId};
 use awa_storage::Claimed;
-use awa_storage::settle::{Settlement, Verdict};
 use awa_storage::session::Sessions;
+use awa_storage::settle::{Settlement, Verdict};
 use awa_storage::testing::pretended_lease;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;

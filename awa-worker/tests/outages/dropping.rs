@@ -287,6 +287,8 @@ async fn given_up(calls: usize) {
                 _ => awa_worker::migrate(&scene.pool).await,
             }
         };
+        // Some are waited for, so that there is something to be undone by others.
+        let patience = if call % 7 == 6 { PATIENCE } else { patience };
         if let Ok(answer) = tokio::time::timeout(patience, work).await {
             answer.unwrap();
             done += 1;

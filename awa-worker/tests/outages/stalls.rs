@@ -13,6 +13,7 @@ use crate::support::{Gate, Probe, Rig, drain, soon, until};
 use crate::worker::{CLAIM, GATES, JOBS, client, enqueue, in_state};
 
 const HOUR: Duration = Duration::from_secs(3600);
+const QUICK: Duration = Duration::from_millis(50);
 
 /// A worker behind a proxy. Its handlers wait at a gate.
 struct Scene {
@@ -23,7 +24,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(slots: usize) -> Self {
+    async fn new(slots: usize, poll: Duration) -> Self {
         log::record();
         let rig = Rig::new().await;
         let proxy = Proxy::before(&rig.database.options()).await;
@@ -37,7 +38,7 @@ impl Scene {
                 Ok::<Value, JobError>(json!(job.name))
             }
         };
-        let client = client(&through, slots).stale_after(Duration::from_secs(10)).poll_interval(HOUR);
+        let client = client(&through, slots).stale_after(Duration::from_secs(10)).poll_interval(poll);
         let client = client.register(handler).build().unwrap();
         let running = client.start().await.unwrap();
         Self { rig, proxy, gate, running }
@@ -89,7 +90,7 @@ const JOB_TABLES: &str = "lock table awa.jobs_hot in share row exclusive mode";
 // CONN-09. The claim has committed and nobody knows: its jobs are rescued, since nothing beats for them.
 #[tokio::test]
 async fn claim_without_an_answer_is_given_up_and_its_jobs_are_rescued() {
-    let scene = Scene::new(10).await;
+    let scene = Scene::new(10, QUICK).await;
     scene.gate.open();
     until("sleep", async || scene.rig.count(GATES).await == 1).await;
     // Claims alone write there.
@@ -104,7 +105,7 @@ async fn claim_without_an_answer_is_given_up_and_its_jobs_are_rescued() {
 // CONN-09. The outcome is stored, and nobody knows: it is sent again, and found stored. The only slot is free after that.
 #[tokio::test]
 async fn outcome_without_an_answer_is_sent_again_and_counts_once() {
-    let scene = Scene::new(1).await;
+    let scene = Scene::new(1, QUICK).await;
     scene.running(1).await;
     let holder = scene.hold(JOB_TABLES).await;
     scene.gate.open();
@@ -117,7 +118,7 @@ async fn outcome_without_an_answer_is_sent_again_and_counts_once() {
 // CONN-09. The next beat is in time: nobody is taken for dead.
 #[tokio::test]
 async fn heartbeat_without_an_answer_is_followed_by_others() {
-    let scene = Scene::new(10).await;
+    let scene = Scene::new(10, QUICK).await;
     scene.running(3).await;
     let holder = scene.hold(JOB_TABLES).await;
     scene.lose_answer("awa.beat(", holder).await;
@@ -131,7 +132,7 @@ async fn heartbeat_without_an_answer_is_followed_by_others() {
 // CONN-02, CONN-09. Its session lives on at the server, gate and all; the next one is told of work all the same.
 #[tokio::test]
 async fn connection_that_delivers_nothing_any_more_is_noticed_and_replaced() {
-    let scene = Scene::new(10).await;
+    let scene = Scene::new(10, HOUR).await;
     scene.gate.open();
     until("sleep", async || scene.rig.count(GATES).await == 1).await;
     let port = "select client_port::bigint from pg_stat_activity join pg_locks using (pid)
@@ -149,7 +150,7 @@ async fn connection_that_delivers_nothing_any_more_is_noticed_and_replaced() {
 // Every loop at once, maintenance included, with the old connections dead for good.
 #[tokio::test]
 async fn loss_of_all_connections_without_a_word_is_overcome_with_new_ones() {
-    let scene = Scene::new(10).await;
+    let scene = Scene::new(10, QUICK).await;
     scene.running(5).await;
     scene.proxy.set_all(Flow::Stalled);
     enqueue(&scene.rig.pool, 20).await;
@@ -159,7 +160,7 @@ async fn loss_of_all_connections_without_a_word_is_overcome_with_new_ones() {
 
 /// A network that carries nothing until `stall` is over, and then what was sent meanwhile.
 async fn carry_nothing(stall: impl AsyncFnOnce()) {
-    let scene = Scene::new(10).await;
+    let scene = Scene::new(10, QUICK).await;
     scene.running(5).await;
     scene.proxy.admit(Flow::Stalled);
     scene.proxy.set_all(Flow::Stalled);
