@@ -7,7 +7,7 @@ use awa_storage::{
     notify::Listener,
     testing::TestDatabase,
 };
-use sqlx::{Connection as _, PgPool, postgres::PgListener};
+use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgListener};
 
 use crate::producing::{count, job, queue, unique};
 
@@ -217,14 +217,14 @@ async fn listener_that_finds_no_database_goes_on_until_it_has_one() {
     let database = TestDatabase::new().await;
     let closed = format!("alter database {} allow_connections false", database.name());
     let opened = format!("alter database {} allow_connections true", database.name());
-    let (admin, pool) = (database.pool(), database.pool());
-    let mut admin = admin.acquire().await.expect("the server answers");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(closed)).execute(&mut *admin).await.expect("it is ours");
+    let pool = database.pool();
+    let mut admin = PgConnection::connect_with(&database.options().database("postgres")).await.expect("it answers");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(closed)).execute(&mut admin).await.expect("it is ours");
     let worker = awa_model::WorkerId::random();
     Listener::connect(&database.options(), worker).await.expect_err("nobody gets in");
     let listener = Listener::connect_in_time(&database.options(), worker);
     listener.try_gates(&default_queue()).await.expect_err("not yet");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(opened)).execute(&mut *admin).await.expect("it is ours");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(opened)).execute(&mut admin).await.expect("it is ours");
     soon(listener.wait()).await;
     assert!(listener.try_gates(&default_queue()).await.expect("answered"));
     let _ = enqueue(&pool, &job("{}")).await.expect("enqueued");
