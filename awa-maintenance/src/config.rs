@@ -25,6 +25,12 @@ pub struct MaintenanceConfig {
     pub promote_interval_min: Duration,
     /// Most time between two looks for due jobs. Default 1 s.
     pub promote_interval_max: Duration,
+    /// Callbacks looked at in one statement, at most. Default 500.
+    pub callback_batch_max: u32,
+    /// Least time between two looks for callbacks that are due. Default 250 ms.
+    pub callback_interval_min: Duration,
+    /// Most time between two looks for callbacks that are due. Default 5 s.
+    pub callback_interval_max: Duration,
     /// Least time between two looks at the ring. Default 250 ms.
     pub ring_interval_min: Duration,
     /// Most time between two looks at the ring. Default 5 s.
@@ -66,6 +72,9 @@ impl Default for MaintenanceConfig {
             promote_batch_max: 4096,
             promote_interval_min: Duration::from_millis(250),
             promote_interval_max: Duration::from_secs(1),
+            callback_batch_max: 500,
+            callback_interval_min: Duration::from_millis(250),
+            callback_interval_max: Duration::from_secs(5),
             ring_interval_min: Duration::from_millis(250),
             ring_interval_max: Duration::from_secs(5),
             stragglers_max: 5000,
@@ -153,6 +162,7 @@ impl MaintenanceConfig {
             ("staleness", self.staleness, "worker_forget", self.worker_forget),
             ("rescue_budget", self.rescue_budget, "pass_time_max", self.pass_time_max),
             ("promote_interval_min", self.promote_interval_min, "promote_interval_max", self.promote_interval_max),
+            ("callback_interval_min", self.callback_interval_min, "callback_interval_max", self.callback_interval_max),
             ("ring_interval_min", self.ring_interval_min, "ring_interval_max", self.ring_interval_max),
         ];
         broken.extend(order.into_iter().filter_map(|(lower, low, upper, high)| {
@@ -165,6 +175,7 @@ impl MaintenanceConfig {
         let counts = [
             ("rescue_jobs_max", u64::from(self.rescue_jobs_max)),
             ("promote_batch_max", u64::from(self.promote_batch_max)),
+            ("callback_batch_max", u64::from(self.callback_batch_max)),
             ("stragglers_max", u64::from(self.stragglers_max)),
             ("claims_bytes", self.claims_bytes),
             ("prune_batch_max", u64::from(self.prune_batch_max)),
@@ -179,7 +190,7 @@ impl MaintenanceConfig {
         counts.chain(durations).map(|setting| InvalidConfig::Zero { setting }).collect()
     }
 
-    fn durations(&self) -> [(&'static str, Duration); 17] {
+    fn durations(&self) -> [(&'static str, Duration); 19] {
         [
             ("heartbeat", self.heartbeat),
             ("staleness", self.staleness),
@@ -189,6 +200,8 @@ impl MaintenanceConfig {
             ("rescue_budget", self.rescue_budget),
             ("promote_interval_min", self.promote_interval_min),
             ("promote_interval_max", self.promote_interval_max),
+            ("callback_interval_min", self.callback_interval_min),
+            ("callback_interval_max", self.callback_interval_max),
             ("ring_interval_min", self.ring_interval_min),
             ("ring_interval_max", self.ring_interval_max),
             ("claims_interval", self.claims_interval),

@@ -1,4 +1,4 @@
-//! What keeps an Awa fleet healthy: promotion, rescue, the ring of segments, retention and the audit, done by one process
+//! What keeps an Awa fleet healthy: promotion, rescue, timeouts of callbacks, the ring of segments, retention and the audit, done by one process
 //! at a time. Knows no handlers.
 //!
 //! Map: [`Maintainer`] is the only loop. It runs each [`Duty`] in a task of its own while its [`Elector`] leads, so a slow
@@ -9,6 +9,7 @@
 //! *Invariant I6:* a pass that meets a bad row still handles all others.
 
 mod auditor;
+mod callback_keeper;
 mod claims_keeper;
 mod config;
 mod contact;
@@ -23,6 +24,7 @@ mod ring_keeper;
 
 pub use self::{
     auditor::Auditor,
+    callback_keeper::CallbackKeeper,
     claims_keeper::ClaimsKeeper,
     config::{InvalidConfig, MaintenanceConfig},
     duty::{Duty, Next, Pass},

@@ -1,18 +1,22 @@
 //! Retention of parked rows, a batch at a time, each state by its own rule.
 //!
 //! A sweep goes through the states one after the other; while batches are full it goes on at once, so a backlog of any size
-//! falls with every batch (RETAIN-01). Between sweeps lies `prune_interval`.
+//! falls with every batch (RETAIN-01). Last comes a look for callbacks whose job is gone: one batch a sweep, which goes on where
+//! the one before ended, and at once while at least half of what it looks at is of that sort. Between sweeps lies
+//! `prune_interval`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use awa_model::JobState;
+use awa_storage::callback::{ForgetCursor, forget};
 use awa_storage::prune::{PRUNED_STATES, PruneCursor, prune_parked};
 use sqlx::PgPool;
 use tracing::Span;
 
 use crate::{Duty, Error, MaintenanceConfig, Next, Pass};
 
-/// Deletes parked rows past their retention.
+/// Deletes parked rows past their retention, and callbacks whose job is gone.
 #[derive(Debug)]
 pub struct Pruner {
     pool: PgPool,
@@ -20,11 +24,13 @@ pub struct Pruner {
     sweep: Mutex<Sweep>,
 }
 
-/// How far a sweep has got.
+/// How far a sweep has got. Behind the last state come the callbacks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sweep {
     place: usize,
     from: PruneCursor,
+    /// Goes on from sweep to sweep.
+    callbacks: ForgetCursor,
 }
 
 impl Pruner {
@@ -50,25 +56,45 @@ impl Duty for Pruner {
 
     async fn pass(&self) -> Result<Pass, Error> {
         // Taken out for the time of the pass: one that fails leaves the start of a sweep behind.
-        let Sweep { place, from } = std::mem::take(&mut *self.sweep());
-        let state = PRUNED_STATES[place];
-        let batch = prune_parked(&self.pool, state, from, self.config.prune_batch_max).await?;
-        Span::current().record("batch.size", batch.pruned);
+        let sweep = std::mem::take(&mut *self.sweep());
+        let step = match PRUNED_STATES.get(sweep.place) {
+            Some(state) => self.prune(sweep, *state).await?,
+            None => self.forget(sweep).await?,
+        };
+        Span::current().record("batch.size", step.changed);
+        *self.sweep() = step.rest;
+        Ok(Pass { changed: step.changed, next: step.next })
+    }
+}
+
+/// What one pass did, and where the next one goes on.
+struct Step {
+    changed: usize,
+    rest: Sweep,
+    next: Next,
+}
+
+impl Pruner {
+    async fn prune(&self, at: Sweep, state: JobState) -> Result<Step, Error> {
+        let batch = prune_parked(&self.pool, state, at.from, self.config.prune_batch_max).await?;
         if batch.pruned > 0 {
             tracing::info!(jobs = batch.pruned, state = state.as_str(), "deleted jobs past their retention");
         }
         let rest = match batch.next {
-            Some(from) => Some(Sweep { place, from }),
-            None if place + 1 < PRUNED_STATES.len() => Some(Sweep { place: place + 1, from: PruneCursor::default() }),
-            None => None,
+            Some(from) => Sweep { from, ..at },
+            None => Sweep { place: at.place + 1, from: PruneCursor::default(), ..at },
         };
-        let next = match rest {
-            Some(rest) => {
-                *self.sweep() = rest;
-                Next::Now
-            }
-            None => Next::In(self.config.prune_interval),
-        };
-        Ok(Pass { changed: batch.pruned, next })
+        Ok(Step { changed: batch.pruned, rest, next: Next::Now })
+    }
+
+    async fn forget(&self, at: Sweep) -> Result<Step, Error> {
+        let batch = forget(&self.pool, at.callbacks, self.config.prune_batch_max).await?;
+        if batch.forgotten > 0 {
+            tracing::info!(callbacks = batch.forgotten, "deleted callbacks whose job is gone");
+        }
+        let callbacks = batch.next.unwrap_or_default();
+        let many = batch.next.is_some() && batch.forgotten * 2 >= self.config.prune_batch_max as usize;
+        let (place, next) = if many { (at.place, Next::Now) } else { (0, Next::In(self.config.prune_interval)) };
+        Ok(Step { changed: batch.forgotten, rest: Sweep { place, callbacks, ..at }, next })
     }
 }

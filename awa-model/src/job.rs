@@ -107,10 +107,12 @@ pub struct AttemptError {
 pub enum ErrorSource {
     /// The handler: it returned an error, panicked or ran out of time.
     Handler,
-    /// Maintenance: the worker died, fell silent or overran the deadline.
+    /// Maintenance: the worker died, fell silent or overran the deadline, or nobody answered a callback in time.
     Rescue,
     /// A person.
     Operator,
+    /// The outside, by its answer to a callback.
+    Callback,
     /// Something that this version does not know.
     Unknown,
 }
@@ -146,6 +148,7 @@ impl ErrorSource {
             "handler" => Self::Handler,
             "rescue" => Self::Rescue,
             "operator" => Self::Operator,
+            "callback" => Self::Callback,
             _ => Self::Unknown,
         }
     }

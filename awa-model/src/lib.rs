@@ -5,6 +5,7 @@
 //! bound to and read from PostgreSQL.
 
 mod args;
+mod callback;
 mod edit;
 mod error_text;
 mod id;
@@ -26,6 +27,7 @@ mod unique;
 
 pub use self::{
     args::JobArgs,
+    callback::{CallbackId, InvalidCallbackId},
     edit::JobEdit,
     error_text::error_text,
     id::{JobId, WorkerId},

@@ -63,6 +63,15 @@ pub const PROGRESS_MESSAGE_BYTES_MAX: usize = 1024;
 /// Size of the whole progress as compact JSON, in bytes, unless a worker is configured otherwise.
 pub const PROGRESS_BYTES_MAX: usize = 64 * 1024;
 
+/// Shortest and longest time that a job may wait for a callback.
+pub const CALLBACK_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=RUN_IN_MAX;
+
+/// Callbacks that one attempt may open.
+pub const CALLBACKS_MAX: usize = 32;
+
+/// Size of what comes with the answer to a callback as compact JSON, in bytes.
+pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+
 /// Size of one recorded error text, in bytes. Longer ones are cut.
 pub const ERROR_BYTES_MAX: usize = 16 * 1024;
 

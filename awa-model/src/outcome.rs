@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::CallbackId;
+
 /// What a handler asks for when it returns `Ok`.
 #[must_use = "it takes effect only when the handler returns it"]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub enum Outcome<T = ()> {
     /// The handler has completed the job already, in a transaction of its own. Made by `complete_in` of its context; where the
     /// job turns out not to be completed, the attempt has failed.
     Committed,
+    /// Let it wait, without a worker, until the outside answers this callback or its time is over.
+    WaitFor(CallbackId),
 }
 
 impl Outcome {
@@ -41,6 +45,14 @@ impl<T> Outcome<T> {
         Self::Cancel(reason.into())
     }
 
+    /// Lets the job wait, without a worker, until the outside answers `callback` or its time is over. If the answer has come
+    /// already, the job goes on at once.
+    ///
+    /// It has to be a callback that this attempt has opened: nobody could answer another one, so the attempt fails then.
+    pub fn wait_for(callback: impl Into<CallbackId>) -> Self {
+        Self::WaitFor(callback.into())
+    }
+
     /// The same outcome with another output.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
         match self {
@@ -48,6 +60,7 @@ impl<T> Outcome<T> {
             Self::Snooze(delay) => Outcome::Snooze(delay),
             Self::Cancel(reason) => Outcome::Cancel(reason),
             Self::Committed => Outcome::Committed,
+            Self::WaitFor(callback) => Outcome::WaitFor(callback),
         }
     }
 }

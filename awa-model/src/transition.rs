@@ -30,6 +30,8 @@ pub enum Transition {
     Resume,
     /// The callback arrived and says that nothing is left to do.
     CompleteExternally,
+    /// The callback arrived and says that the job has failed.
+    FailExternally,
     /// The callback did not arrive in time.
     CallbackTimeout,
     /// Its handler returned a fatal error.
@@ -81,6 +83,8 @@ impl Edge {
 
 const LEFT: &str = "attempts left";
 const SPENT: &str = "attempts spent";
+const OPEN: &str = "not answered yet";
+const ANSWERED: &str = "resumed already";
 
 /// Every edge there is. A statement that would move a job along another one changes nothing and says so.
 pub const EDGES: &[Edge] = &[
@@ -97,10 +101,13 @@ pub const EDGES: &[Edge] = &[
     edge(Running, Transition::Retry, Failed).only(SPENT),
     edge(Running, Transition::Snooze, Scheduled),
     edge(Running, Transition::Release, Available),
-    edge(Running, Transition::Park, WaitingExternal),
+    edge(Running, Transition::Park, WaitingExternal).only(OPEN),
+    edge(Running, Transition::Park, Available).only(ANSWERED),
     edge(WaitingExternal, Transition::Resume, Available),
     edge(WaitingExternal, Transition::CompleteExternally, Completed),
     edge(Running, Transition::CompleteExternally, Completed),
+    edge(WaitingExternal, Transition::FailExternally, Failed),
+    edge(Running, Transition::FailExternally, Failed),
     edge(WaitingExternal, Transition::CallbackTimeout, Retryable).only(LEFT),
     edge(WaitingExternal, Transition::CallbackTimeout, Failed).only(SPENT),
     edge(Running, Transition::Fail, Failed),
@@ -132,7 +139,7 @@ pub const EDGES: &[Edge] = &[
 
 impl Transition {
     /// All transitions, in the order in which a job may meet them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Enqueue,
         Self::Promote,
         Self::RunNow,
@@ -144,6 +151,7 @@ impl Transition {
         Self::Park,
         Self::Resume,
         Self::CompleteExternally,
+        Self::FailExternally,
         Self::CallbackTimeout,
         Self::Fail,
         Self::Rescue,
@@ -178,6 +186,7 @@ impl Transition {
             Self::Park => "park",
             Self::Resume => "resume",
             Self::CompleteExternally => "complete externally",
+            Self::FailExternally => "fail externally",
             Self::CallbackTimeout => "callback timeout",
             Self::Fail => "fail",
             Self::Rescue => "rescue",
@@ -203,6 +212,7 @@ impl Transition {
             Self::Park => "its handler waits for a callback from outside",
             Self::Resume => "the callback arrived and the handler goes on",
             Self::CompleteExternally => "the callback arrived and says that nothing is left to do",
+            Self::FailExternally => "the callback arrived and says that the job has failed",
             Self::CallbackTimeout => "the callback did not arrive in time",
             Self::Fail => "its handler returned a fatal error",
             Self::Rescue => "its worker died, fell silent, or overran the deadline",
@@ -226,9 +236,11 @@ impl Transition {
             }
             Self::Snooze => "attempt given back, snoozes + 1; no error recorded; progress kept",
             Self::Release => "attempt given back; progress kept",
-            Self::Park => "no heartbeat and no deadline while it waits; the callback has a timeout of its own",
-            Self::Resume => "the answer is kept for the next attempt",
-            Self::Fail => "error recorded; progress kept",
+            Self::Park => {
+                "no heartbeat and no deadline while it waits; the callback has a timeout of its own; progress kept"
+            }
+            Self::Resume => "attempt given back; what came with the answer is kept for the next one; progress kept",
+            Self::Fail | Self::FailExternally => "error recorded; progress kept",
             Self::Cancel => "a running handler is told, and whatever it still returns is ignored; progress kept",
             Self::Displace => "error recorded, naming the other job; progress kept",
             Self::OperatorRetry => "attempt 0; run_lease goes on; errors and progress kept",

@@ -13,6 +13,7 @@
 pub mod admin;
 pub mod attempt;
 pub mod audit;
+pub mod callback;
 pub mod claim;
 pub mod enqueue;
 mod error;

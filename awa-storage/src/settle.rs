@@ -11,7 +11,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use awa_model::{JobId, JobState, RunLease};
+use awa_model::{CallbackId, JobId, JobState, RunLease};
 use sqlx::{PgExecutor, PgPool};
 
 use crate::{Error, Guarded, Held, Lease, lease::newest};
@@ -72,6 +72,11 @@ pub enum Verdict {
         /// What went wrong, if it did.
         error: String,
     },
+    /// The job waits for the outside, without a worker; if the answer to go on has come already, it is available at once.
+    Park {
+        /// What it waits for. One that this attempt has not opened nobody could answer: the attempt then counts as failed.
+        callback: CallbackId,
+    },
 }
 
 impl Verdict {
@@ -83,6 +88,7 @@ impl Verdict {
             Self::Cancel { .. } => "cancel",
             Self::Release => "release",
             Self::Committed { .. } => "committed",
+            Self::Park { .. } => "park",
         }
     }
 
@@ -90,7 +96,7 @@ impl Verdict {
         match self {
             Self::Retry { after, .. } | Self::Committed { after, .. } => after.map(|after| after.as_secs_f64()),
             Self::Snooze { after } => Some(after.as_secs_f64()),
-            Self::Fail { .. } | Self::Cancel { .. } | Self::Release => None,
+            Self::Fail { .. } | Self::Cancel { .. } | Self::Release | Self::Park { .. } => None,
         }
     }
 
@@ -98,7 +104,14 @@ impl Verdict {
         match self {
             Self::Retry { error, .. } | Self::Committed { error, .. } | Self::Fail { error } => Some(error),
             Self::Cancel { reason } => Some(reason),
-            Self::Snooze { .. } | Self::Release => None,
+            Self::Snooze { .. } | Self::Release | Self::Park { .. } => None,
+        }
+    }
+
+    const fn callback(&self) -> Option<CallbackId> {
+        match self {
+            Self::Park { callback } => Some(*callback),
+            _ => None,
         }
     }
 }
@@ -214,6 +227,9 @@ pub async fn settle_batch(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Opt
     let errors: Vec<Option<String>> =
         chosen().map(|settlement| settlement.verdict.error().map(str::to_owned)).collect();
     let progress: Vec<Option<String>> = chosen().map(|settlement| settlement.progress.clone()).collect();
+    let parks = chosen().any(|settlement| settlement.verdict.callback().is_some());
+    let callbacks: Option<Vec<Option<CallbackId>>> =
+        parks.then(|| chosen().map(|settlement| settlement.verdict.callback()).collect());
     let rows = sqlx::query_file!(
         "queries/finalize/settle_batch.sql",
         &segments,
@@ -222,7 +238,8 @@ pub async fn settle_batch(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Opt
         &outcomes,
         delays as _,
         errors as _,
-        progress as _
+        progress as _,
+        callbacks as _
     )
     .fetch_all(pool)
     .await?;
@@ -238,7 +255,7 @@ pub async fn settle_batch(pool: &PgPool, batch: &[Settlement]) -> Result<Vec<Opt
 
 /// Settles one attempt, whoever holds the unique key that its next state needs.
 ///
-/// A `Retry`, `Snooze` or `Release` that cannot have its key ends `cancelled` in this one step, displaced by the job that
+/// A `Retry`, `Snooze`, `Release` or `Park` that cannot have its key ends `cancelled` in this one step, displaced by the job that
 /// holds it; any other end stands, without the key. Its last error names the holder.
 ///
 /// # Errors
@@ -254,7 +271,8 @@ pub async fn settle_alone(db: impl PgExecutor<'_>, settlement: &Settlement) -> R
         verdict.name(),
         verdict.delay_seconds(),
         verdict.error(),
-        progress as _
+        progress as _,
+        verdict.callback() as _
     )
     .fetch_one(db)
     .await?;

@@ -42,9 +42,16 @@ impl JobContext {
         Self { attempt, services }
     }
 
-    #[cfg(feature = "testing")]
-    pub(crate) fn attempt_held(&self) -> &Arc<Attempt> {
+    pub(crate) fn running(&self) -> &Arc<Attempt> {
         &self.attempt
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.services.store
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.services.runtime
     }
 
     /// The job.

@@ -31,6 +31,18 @@ pub enum Error {
     /// What the handler produced cannot be stored.
     #[error(transparent)]
     InvalidResult(#[from] awa_model::InvalidJson),
+    /// A callback cannot be waited for that long; nothing was opened.
+    #[error("the timeout of a callback is {timeout:?}; it must be 1 millisecond to 1000 years")]
+    CallbackTimeout {
+        /// The timeout asked for.
+        timeout: std::time::Duration,
+    },
+    /// What was to go with the answer to a callback cannot be stored; nothing was answered.
+    #[error(transparent)]
+    InvalidPayload(awa_model::InvalidJson),
+    /// What came with the answer to a callback is not of the type asked for.
+    #[error("the payload of the callback is not of the type asked for")]
+    UnfitPayload(#[source] serde_json::Error),
     /// This attempt is no longer this process's: it was rescued, cancelled or settled meanwhile.
     #[error("the lease of this attempt is lost")]
     LeaseLost,

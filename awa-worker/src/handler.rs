@@ -338,6 +338,7 @@ fn encode<T: serde::Serialize + 'static>(outcome: Outcome<T>) -> Result<RawOutco
         Outcome::Snooze(delay) => Outcome::Snooze(delay),
         Outcome::Cancel(reason) => Outcome::Cancel(reason),
         Outcome::Committed => Outcome::Committed,
+        Outcome::WaitFor(callback) => Outcome::WaitFor(callback),
     })
 }
 

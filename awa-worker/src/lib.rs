@@ -20,6 +20,7 @@
 mod attempts;
 mod blocked;
 mod bounded;
+mod callback;
 mod client;
 mod config;
 mod context;
@@ -60,16 +61,18 @@ mod watched;
 
 pub use awa_macros::JobArgs;
 pub use awa_model::{
-    Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobEdit, JobId, JobState, Kind, NewJob,
-    OnConflict, Outcome, Priority, Progress, ProgressError, QueueName, RetryPolicy, RunLease, Unique, UniqueArgs,
-    UniqueStates, WorkerId, limits,
+    CallbackId, Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobEdit, JobId, JobState,
+    Kind, NewJob, OnConflict, Outcome, Priority, Progress, ProgressError, QueueName, RetryPolicy, RunLease, Unique,
+    UniqueArgs, UniqueStates, WorkerId, limits,
 };
 pub use awa_storage::Error as StorageError;
 pub use awa_storage::admin::{JobStatus, Operated};
+pub use awa_storage::callback::Answered;
 pub use sqlx;
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::attempts::CancelReason;
+pub use crate::callback::{Callback, NO_PAYLOAD, callback_complete, callback_fail, callback_resume};
 pub use crate::client::{Client, ClientBuilder};
 pub use crate::config::{BuildError, Mistake, QueueConfig};
 pub use crate::context::{CheckpointError, JobContext, ProgressHandle, StepError};

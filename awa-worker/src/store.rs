@@ -3,10 +3,13 @@
 //! A worker asks through its pool. Tests of handlers have other places to keep what is asked for, so the context knows
 //! this trait and no pool.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use awa_model::CallbackId;
 use awa_storage::attempt::flush_progress;
 use awa_storage::fate::{Fate, fates};
-use awa_storage::{Error, Guarded, Held};
+use awa_storage::{Error, Guarded, Held, callback};
 use sqlx::PgPool;
 
 use crate::bounded::Patience;
@@ -24,6 +27,13 @@ pub(crate) trait Store: Send + Sync {
 
     /// What became of an attempt that does not run under its lease any more; `None` for one that does.
     async fn fate(&self, held: &Held) -> Result<Option<Fate>, Error>;
+
+    /// Opens a callback for an attempt, which can be answered from now on. A job that waits for it does so for at most this
+    /// long.
+    async fn open_callback(&self, held: &Held, timeout: Duration) -> Result<Guarded<CallbackId>, Error>;
+
+    /// What the job was last resumed with, a JSON text; `None` where nothing came, or it never was.
+    async fn callback_payload(&self, held: &Held) -> Result<Option<String>, Error>;
 }
 
 /// The store of a worker: its own pool.
@@ -41,5 +51,13 @@ impl Store for PoolStore {
     async fn fate(&self, held: &Held) -> Result<Option<Fate>, Error> {
         let answer = self.patience.bounded(fates(&self.pool, std::slice::from_ref(held))).await?;
         Ok(answer.first().map(|(_, fate)| *fate))
+    }
+
+    async fn open_callback(&self, held: &Held, timeout: Duration) -> Result<Guarded<CallbackId>, Error> {
+        self.patience.bounded(callback::open(&self.pool, held, timeout)).await
+    }
+
+    async fn callback_payload(&self, held: &Held) -> Result<Option<String>, Error> {
+        self.patience.bounded(callback::payload(&self.pool, held.job_id())).await
     }
 }

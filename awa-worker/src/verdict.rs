@@ -54,6 +54,7 @@ impl Ending {
             Self::Settled(Verdict::Fail { .. }) => "fail",
             Self::Settled(Verdict::Cancel { .. }) => "cancel",
             Self::Settled(Verdict::Committed { .. }) => "committed",
+            Self::Settled(Verdict::Park { .. }) => "park",
             Self::Settled(_) => "release",
         }
     }
@@ -92,6 +93,7 @@ pub(crate) fn ending(answer: Answer, at: &Circumstances<'_>) -> Ending {
         Answer::Returned(Ok(Outcome::Committed)) => {
             return Ending::Settled(Verdict::Committed { after: usual_delay(at), error: UNCOMMITTED.to_owned() });
         }
+        Answer::Returned(Ok(Outcome::WaitFor(callback))) => return Ending::Settled(Verdict::Park { callback }),
         Answer::Returned(Err(error)) => error,
         Answer::Panicked(panic) => JobError::retryable(panic.to_string()),
         Answer::TimedOut => return timed_out(at, ""),

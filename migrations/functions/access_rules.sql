@@ -25,6 +25,11 @@ as $access_rules$
     ('jobs', 'insert', '{producer}'),
     ('jobs', 'select (id)', '{producer}'),
 
+    -- Answering what a job waits for: whoever knows the id of the callback.
+    ('callback_complete', 'execute', '{producer,operator}'),
+    ('callback_resume', 'execute', '{producer,operator}'),
+    ('callback_fail', 'execute', '{producer,operator}'),
+
     -- Running jobs: finding and claiming them, signs of life, outcomes.
     ('claim', 'execute', '{worker}'),
     ('horizon', 'execute', '{worker}'),
@@ -41,6 +46,8 @@ as $access_rules$
     ('complete_in', 'execute', '{worker}'),
     ('settle_batch', 'execute', '{worker}'),
     ('settle_alone', 'execute', '{worker}'),
+    ('open_callback', 'execute', '{worker}'),
+    ('callback_payload', 'execute', '{worker}'),
     ('register_worker', 'execute', '{worker}'),
     ('beat_worker', 'execute', '{worker}'),
     ('unregister_worker', 'execute', '{worker}'),
@@ -51,6 +58,8 @@ as $access_rules$
     ('resign_leadership', 'execute', '{worker}'),
     ('audit', 'execute', '{worker}'),
     ('empty_claims', 'execute', '{worker}'),
+    ('expire_callbacks', 'execute', '{worker}'),
+    ('forget_callbacks', 'execute', '{worker}'),
     ('forget_workers', 'execute', '{worker}'),
     ('look_at_ring', 'execute', '{worker}'),
     ('promote', 'execute', '{worker}'),
@@ -99,6 +108,8 @@ as $access_rules$
 
     -- Building blocks.
     ('announce', 'execute', '{}'),
+    ('answer_callback', 'execute', '{}'),
+    ('answered_by', 'execute', '{}'),
     ('append_error', 'execute', '{}'),
     ('await_snapshots', 'execute', '{}'),
     ('backoff', 'execute', '{}'),
@@ -110,6 +121,7 @@ as $access_rules$
     ('check_edit', 'execute', '{}'),
     ('check_job', 'execute', '{}'),
     ('check_name', 'execute', '{}'),
+    ('check_payload', 'execute', '{}'),
     ('check_policy', 'execute', '{}'),
     ('check_run_at', 'execute', '{}'),
     ('check_span', 'execute', '{}'),
@@ -123,6 +135,8 @@ as $access_rules$
     ('current_segment', 'execute', '{}'),
     ('error_text', 'execute', '{}'),
     ('excerpt', 'execute', '{}'),
+    ('expire_each', 'execute', '{}'),
+    ('expire_one', 'execute', '{}'),
     ('find_kept', 'execute', '{}'),
     ('hand_back', 'execute', '{}'),
     ('hand_back_each', 'execute', '{}'),
@@ -133,6 +147,7 @@ as $access_rules$
     ('json_fault', 'execute', '{}'),
     ('json_kind', 'execute', '{}'),
     ('judge', 'execute', '{}'),
+    ('judge_parks', 'execute', '{}'),
     ('locate', 'execute', '{}'),
     ('lock_conflicts', 'execute', '{}'),
     ('lock_free_jobs', 'execute', '{}'),

@@ -10,7 +10,11 @@ declare
     needs    constant text := $needs$
                            hot.unique_key is not null
                                and (hot.unique_states & awa.state_bit('running')) = 0
-                               and (hot.unique_states & awa.state_bit(
+                               and (hot.unique_states & case when wanted.outcome = 'park' then
+                                       -- It waits, goes on at once, or is tried again: which, its callback says later.
+                                       awa.state_bit('waiting_external') | awa.state_bit('available')
+                                           | awa.state_bit('retryable') | awa.state_bit('failed')
+                                   else awa.state_bit(
                                        case case wanted.outcome when 'committed' then 'retry' else wanted.outcome end
                                            when 'retry' then case when hot.attempt < hot.max_attempts
                                                                   then 'retryable' else 'failed' end
@@ -18,7 +22,7 @@ declare
                                            when 'fail' then 'failed'
                                            when 'cancel' then 'cancelled'
                                            when 'release' then 'available'
-                                       end::awa.job_state)) <> 0$needs$;
+                                       end::awa.job_state) end) <> 0$needs$;
     branches text;
 begin
     select string_agg(replace($branch$

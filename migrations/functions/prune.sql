@@ -4,7 +4,9 @@
 --   p_limit                       delete at most this many, look at ten times as many
 -- pruned counts deleted rows; last_finalized and last_id name the last row looked at, null when there are no more that could
 -- be due. Rows that a queue keeps for longer are passed by, and so are rows that somebody has locked.
--- Index: jobs_hot_parked_retention. Locks: the rows, waiting for none; then the unique claims they hold, in key order.
+-- Their callbacks go with them.
+-- Index: jobs_hot_parked_retention, callbacks_job. Locks: the rows, waiting for none; then their callbacks; then the unique
+-- claims they hold, in key order.
 create or replace function awa.prune_parked(
     p_state awa.job_state,
     p_after_finalized timestamptz,
@@ -31,6 +33,7 @@ declare
     shortest interval;
     row      record;
     tuples   tid[] := '{}';
+    ids      bigint[] := '{}';
     keys     bytea[] := '{}';
     looked   integer := 0;
 begin
@@ -74,12 +77,13 @@ begin
         end if;
     end loop;
     if cardinality(tuples) > 0 then
-        select array_agg(locked.tuple), array_agg(locked.unique_key)
-          into tuples, keys
-          from (select parked.ctid as tuple, parked.unique_key
+        select array_agg(locked.tuple), array_agg(locked.id), array_agg(locked.unique_key)
+          into tuples, ids, keys
+          from (select parked.ctid as tuple, parked.id, parked.unique_key
                   from awa.jobs_hot_parked as parked
                  where parked.ctid = any (tuples)
                    for update skip locked) as locked;
+        delete from awa.callbacks as callback where callback.job_id = any (ids);
         perform awa.lock_unique_claims(keys);
         delete from awa.jobs_hot_parked as parked where parked.ctid = any (tuples);
         get diagnostics pruned = row_count;

@@ -1,6 +1,7 @@
--- Delete a job that the caller has locked. Its unique key is free again: a trigger sees to that. The worker of one that runs is told.
+-- Delete a job that the caller has locked, and its callbacks. Its unique key is free again: a trigger sees to that. The worker of
+-- one that runs is told.
 --   p_job  the row as awa.lock_jobs answered it
--- Index: the primary key of its table. Locks the unique claim of the job, if it has one.
+-- Index: the primary key of its table, callbacks_job. Locks its callbacks, then the unique claim of the job, if it has one.
 create or replace function awa.remove_job(p_job awa.jobs_hot) returns void
     language plpgsql
     set search_path = pg_catalog, pg_temp
@@ -10,6 +11,7 @@ create or replace function awa.remove_job(p_job awa.jobs_hot) returns void
     set jit = off
 as $$
 begin
+    delete from awa.callbacks as callback where callback.job_id = p_job.id;
     if p_job.segment is null then
         delete from awa.scheduled_jobs as job where job.id = p_job.id;
     else

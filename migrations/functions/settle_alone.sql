@@ -4,6 +4,7 @@
 --   The others     as for awa.settle_rows
 -- Where another job holds the key, the attempt ends in this one step all the same: cancelled as a duplicate, or as it would
 -- have ended anyway if that is failed or cancelled; its error entry names the holder.
+-- A park whose answer has come already does not wait: the job is available.
 -- Answers the state it is in now, or null where the lease is lost. May be repeated, as awa.settle_rows says.
 -- Index: the primary keys. Locks the row, then its unique claim; waits a tenth of a second for each. An open transaction that
 -- has the key in hand lets it fail with lock_not_available: ask again.
@@ -14,7 +15,8 @@ create or replace function awa.settle_alone(
     p_outcome text,
     p_delay double precision,
     p_error text,
-    p_progress jsonb
+    p_progress jsonb,
+    p_callback uuid
 )
     returns awa.job_state
     language plpgsql
@@ -37,7 +39,8 @@ begin
         begin
             return (select settled.state
                       from awa.settle_rows(array[p_segment], array[p_id], array[p_lease], array[p_outcome],
-                                           array[p_delay], array[p_error], array[p_progress], null) as settled);
+                                           array[p_delay], array[p_error], array[p_progress], array[p_callback],
+                                           null) as settled);
         exception when unique_violation then
             get stacked diagnostics conflict = message_text;
         end;
@@ -45,6 +48,6 @@ begin
     end loop;
     return (select settled.state
               from awa.settle_rows(array[p_segment], array[p_id], array[p_lease], array[p_outcome], array[p_delay],
-                                   array[p_error], array[p_progress], conflict) as settled);
+                                   array[p_error], array[p_progress], array[p_callback], conflict) as settled);
 end
 $$;

@@ -11,7 +11,8 @@ create or replace function awa.settle_batch(
     p_outcomes text[],
     p_delays double precision[],
     p_errors text[],
-    p_progress jsonb[]
+    p_progress jsonb[],
+    p_callbacks uuid[]
 )
     returns table (id bigint, state awa.job_state, must_take_key boolean)
     language plpgsql
@@ -33,7 +34,8 @@ begin
     if cardinality(takers) = 0 then
         return query
         select settled.id, settled.state, false
-          from awa.settle_rows(p_segments, p_ids, p_leases, p_outcomes, p_delays, p_errors, p_progress, null) as settled;
+          from awa.settle_rows(p_segments, p_ids, p_leases, p_outcomes, p_delays, p_errors, p_progress,
+                               p_callbacks, null) as settled;
         return;
     end if;
     others := array(select wanted.place::integer
@@ -49,7 +51,8 @@ begin
                                array(select p_outcomes[place] from unnest(others) as place),
                                array(select p_delays[place] from unnest(others) as place),
                                array(select p_errors[place] from unnest(others) as place),
-                               array(select p_progress[place] from unnest(others) as place), null) as settled;
+                               array(select p_progress[place] from unnest(others) as place),
+                               array(select p_callbacks[place] from unnest(others) as place), null) as settled;
     end if;
     return query
     select taker.id, null::awa.job_state, true from unnest(takers) as taker (id);

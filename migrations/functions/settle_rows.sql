@@ -2,19 +2,22 @@
 -- it goes next. The step that awa.settle_batch and awa.settle_alone share.
 --   p_segments         where the rows were last seen: a hint
 --   p_ids, p_leases    job ids and their run_leases, same order, sorted by id
---   p_outcomes         retry, snooze, fail, cancel, release or committed: the handler says that it has completed the job in a
+--   p_outcomes         retry, snooze, fail, cancel, release, park, or committed: the handler says that it has completed the job in a
 --                      transaction of its own. Where the row still runs, that transaction has not committed: then it is a retry
 --   p_delays           seconds until the next attempt; null for the ordinary backoff
 --   p_errors           the error text; null for none
 --   p_progress         the last progress; null keeps what the row has
+--   p_callbacks        what those that park wait for; null where none does
 --   p_conflict         null, or why the rows cannot have the unique key that their next state needs: those that would wait for
 --                      another attempt are displaced, which ends them cancelled, and a row gives its key up where its last
 --                      state would need it
--- Whether attempts are left is decided here, on the row as locked: a retry without one ends failed. Snooze and release give
--- the attempt back. Leaving running clears owner, heartbeat and deadline; lease, progress and errors stay.
+-- Whether attempts are left is decided here, on the row as locked: a retry without one ends failed. So is whether a job waits
+-- for its callback (awa.judge_parks). Snooze and release give the attempt back. Leaving running clears owner, heartbeat and
+-- deadline; lease, progress and errors stay.
 -- Answers each id with the state it is in now, or null where the lease is lost. A lease that finds its own outcome already
 -- there counts as applied, so a retry after an unknown commit is harmless.
--- Index: the primary keys. Locks as awa.take does, then the unique claims that the rows give back or take.
+-- Index: the primary keys. Locks the rows that park in id order and their callbacks, then as awa.take does, then the unique
+-- claims that the rows give back or take.
 do $install$
 begin
     execute replace($function$
@@ -26,6 +29,7 @@ create or replace function awa.settle_rows(
     p_delays double precision[],
     p_errors text[],
     p_progress jsonb[],
+    p_callbacks uuid[],
     p_conflict text
 )
     returns table (id bigint, state awa.job_state)
@@ -34,10 +38,17 @@ create or replace function awa.settle_rows(
 as $settle$
 #variable_conflict use_column
 declare
-    settled bigint[] := '{}';
-    woken   text[] := '{}';
-    row     record;
+    settled  bigint[] := '{}';
+    woken    text[] := '{}';
+    outcomes text[] := p_outcomes;
+    texts    text[] := p_errors;
+    row      record;
 begin
+    if array_position(p_outcomes, 'park') is not null then
+        select judged.p_outcomes, judged.p_errors
+          into outcomes, texts
+          from awa.judge_parks(p_ids, p_leases, p_callbacks, p_outcomes, p_errors) as judged;
+    end if;
     for row in
         with taken as (
             select * from awa.take(p_segments, p_ids, p_leases)
@@ -54,11 +65,12 @@ begin
                        when 'fail' then 'failed'
                        when 'cancel' then 'cancelled'
                        when 'release' then 'available'
+                       when 'park' then 'waiting_external'
                    end::awa.job_state as asked_state
               from taken
              cross join lateral (
-                   select case p_outcomes[place] when 'committed' then 'retry' else p_outcomes[place] end as outcome,
-                          p_delays[place] as delay, p_errors[place] as error,
+                   select case outcomes[place] when 'committed' then 'retry' else outcomes[place] end as outcome,
+                          p_delays[place] as delay, texts[place] as error,
                           p_progress[place] as progress
                      from array_position(p_ids, taken.id) as place
              ) as wanted
@@ -112,9 +124,9 @@ begin
                                              finalized_at, segment)
             select @kept, next_key, next_states, next_state, next_run_at, next_attempt, next_snoozes, next_progress,
                    next_errors, next_dropped,
-                   now(), -1
+                   case when next_state <> 'waiting_external' then now() end, -1
               from decided
-             where next_state in ('failed', 'cancelled')
+             where next_state in ('failed', 'cancelled', 'waiting_external')
         ),
         released as (
             insert into awa.jobs_hot (@kept, unique_key, unique_states, state, run_at, attempt, snoozes, progress, errors,
@@ -137,7 +149,7 @@ begin
         end if;
     end loop;
     if cardinality(settled) < cardinality(p_ids) then
-        return query select * from awa.settled_before(p_ids, p_leases, p_outcomes, settled);
+        return query select * from awa.settled_before(p_ids, p_leases, p_outcomes, p_callbacks, settled);
     end if;
 end
 $settle$

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use awa_maintenance::{Auditor, ClaimsKeeper, Duty, Elector, MaintenanceConfig, Promoter, Pruner, Rescuer, RingKeeper};
+use awa_maintenance::{
+    Auditor, CallbackKeeper, ClaimsKeeper, Duty, Elector, MaintenanceConfig, Promoter, Pruner, Rescuer, RingKeeper,
+};
 use awa_model::WorkerId;
 use awa_storage::testing::{TestDatabase, TestRole};
 
@@ -22,6 +24,12 @@ const SCENE: &str = "
     select 'noop', 'completed', '2020-01-01' from generate_series(1, 5);
     insert into awa.jobs_hot_parked (kind, state, finalized_at, unique_key, unique_states)
     select 'noop', 'failed', '2020-01-01', substring(sha256(n::text::bytea) for 16), 255 from generate_series(21, 25) as n;
+    with waiting as (
+        insert into awa.jobs_hot_parked (kind, state, run_lease, attempt) values ('noop', 'waiting_external', 1, 1)
+        returning id
+    )
+    insert into awa.callbacks (job_id, run_lease, due_at, parked) select id, 1, '2020-01-01', true from waiting;
+    insert into awa.callbacks (job_id, run_lease, due_at) values (99, 1, '2020-01-01');
     insert into awa.workers (id, name, host, pid, version, queues, kinds, last_seen_at)
     values (gen_random_uuid(), 'gone', 'here', 1, '0', '{}', '{}', '2020-01-01');
     update awa.ring set opened_at = array_fill('2020-01-01'::timestamptz, array[8]), claims_switched_at = '2020-01-01';";
@@ -38,9 +46,10 @@ async fn role_with_the_bundle_of_a_worker_can_do_every_duty() {
     let mut elector = Elector::new(pool.clone(), WorkerId::random(), Duration::from_secs(30));
     assert!(elector.stand().await.expect("the role may stand for election"));
     let config = || MaintenanceConfig { claims_bytes: 1, claims_age: Duration::ZERO, ..MaintenanceConfig::default() };
-    let duties: [Box<dyn Duty>; 6] = [
+    let duties: [Box<dyn Duty>; 7] = [
         Box::new(Rescuer::new(pool.clone(), config())),
         Box::new(Promoter::new(pool.clone(), config())),
+        Box::new(CallbackKeeper::new(pool.clone(), config())),
         Box::new(ClaimsKeeper::new(pool.clone(), config())),
         Box::new(RingKeeper::new(pool.clone(), config())),
         Box::new(Pruner::new(pool.clone(), config())),
@@ -65,7 +74,8 @@ async fn role_with_the_bundle_of_a_worker_can_do_every_duty() {
     elector.resign().await.expect("resigned");
 
     assert_eq!(count(&admin, "select count(*) from awa.jobs where state = 'available'").await, 5, "promoted");
-    assert_eq!(count(&admin, "select count(*) from awa.jobs where state = 'retryable'").await, 5, "rescued");
+    assert_eq!(count(&admin, "select count(*) from awa.jobs where state = 'retryable'").await, 6, "rescued");
+    assert_eq!(count(&admin, "select count(*) from awa.callbacks").await, 1, "forgotten");
     assert_eq!(count(&admin, "select count(*) from awa.jobs where state = 'failed'").await, 0, "pruned");
     assert_eq!(count(&admin, "select claims_part::bigint from awa.ring").await, 1, "switched");
     assert_eq!(count(&admin, "select count(*) from awa.active_claims_0").await, 0, "emptied");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use awa_maintenance::{Auditor, ClaimsKeeper, Duty, MaintenanceConfig, Next, Promoter, Pruner, Rescuer, RingKeeper};
+use awa_maintenance::{
+    Auditor, CallbackKeeper, ClaimsKeeper, Duty, MaintenanceConfig, Next, Promoter, Pruner, Rescuer, RingKeeper,
+};
 use awa_storage::testing::TestDatabase;
 use sqlx::PgPool;
 
@@ -177,4 +179,58 @@ async fn idle_duties_come_at_most_twice_a_second_together() {
         passes_a_second += pause.as_secs_f64().recip();
     }
     assert!(passes_a_second <= 2.0, "{passes_a_second}");
+}
+
+/// Jobs that wait for a callback which is due at this time, counted from now.
+async fn waiting(pool: &PgPool, number: usize, due: &str) {
+    let statement = format!(
+        "with waiting as (
+             insert into awa.jobs_hot_parked (kind, state, run_lease, attempt)
+             select 'noop', 'waiting_external', 1, 1 from generate_series(1, {number})
+             returning id
+         )
+         insert into awa.callbacks (job_id, run_lease, due_at, parked)
+         select id, 1, now() + interval '{due}', true from waiting"
+    );
+    run(pool, &statement).await;
+}
+
+#[tokio::test]
+async fn callbacks_that_are_due_are_caught_up_with_and_the_next_one_is_awaited() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let keeper = CallbackKeeper::new(pool.clone(), MaintenanceConfig { callback_batch_max: 10, ..config() });
+    assert_eq!(catch_up(&keeper).await, (0, config().callback_interval_max), "nothing waits");
+    waiting(&pool, 95, "-1 second").await;
+    assert_eq!(catch_up(&keeper).await, (95, config().callback_interval_max));
+    assert_eq!(count(&pool, "select count(*) from awa.scheduled_jobs where state = 'retryable'").await, 95);
+    waiting(&pool, 1, "10 milliseconds").await;
+    let (_, pause) = catch_up(&keeper).await;
+    assert!(pause >= config().callback_interval_min && pause <= config().callback_interval_max, "{pause:?}");
+    waiting(&pool, 1, "1000 years").await;
+    assert!(catch_up(&keeper).await.1 <= config().callback_interval_max);
+}
+
+#[tokio::test]
+async fn retention_looks_for_callbacks_without_a_job_bit_by_bit() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    waiting(&pool, 30, "1 hour").await;
+    let pruner = Pruner::new(pool.clone(), MaintenanceConfig { prune_batch_max: 10, ..config() });
+    // Nothing is amiss: each sweep looks at one batch, and the next goes on behind it.
+    assert_eq!(catch_up(&pruner).await, (0, config().prune_interval));
+    run(&pool, "delete from awa.jobs_hot where id % 3 = 0").await;
+    let mut forgotten = 0;
+    for _ in 0..4 {
+        forgotten += catch_up(&pruner).await.0;
+    }
+    assert_eq!((forgotten, count(&pool, "select count(*) from awa.callbacks").await), (10, 20));
+    // A great many go at once.
+    run(&pool, "delete from awa.jobs_hot").await;
+    let mut sweeps = 0;
+    while count(&pool, "select count(*) from awa.callbacks").await > 0 {
+        catch_up(&pruner).await;
+        sweeps += 1;
+    }
+    assert!(sweeps <= 2, "{sweeps}");
 }

@@ -6,7 +6,8 @@ use sqlx::PgExecutor;
 
 use crate::Error;
 
-/// Makes everything stored about jobs and workers older by this much: due times, signs of life, deadlines, ends.
+/// Makes everything stored about jobs and workers older by this much: due times, signs of life, deadlines, callbacks,
+/// ends.
 ///
 /// # Errors
 /// If the database does not answer, or a time would leave the calendar.
@@ -26,6 +27,10 @@ pub async fn age(db: impl PgExecutor<'_>, by: Duration) -> Result<(), Error> {
               claimed as (
                   update awa.active_claims as claim
                      set claimed_at = claimed_at - span, deadline_at = deadline_at - span
+                    from span),
+              waited as (
+                  update awa.callbacks as callback
+                     set created_at = created_at - span, due_at = due_at - span, answered_at = answered_at - span
                     from span)
          update awa.workers as worker
             set last_seen_at = last_seen_at - span

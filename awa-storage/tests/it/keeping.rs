@@ -42,6 +42,15 @@ const DELETE: Way = Sql("select awa.delete_job($)");
 const DELETE_BY_VIEW: Way = Sql("delete from awa.jobs where id = $");
 const PRUNE: Way = Sql("select awa.prune_parked((select state from awa.jobs_hot where id = $), null, null, 10)");
 
+const RESUME: Way = Sql("select awa.callback_resume(id) from awa.callbacks");
+const EXPIRE: Way = Sql("select awa.expire_callbacks(null, null, 10)");
+const PARK: Way = Sql(
+    "select awa.settle_alone(0::smallint, $, open.run_lease, 'park', null, null, null, open.id) from awa.callbacks as open",
+);
+const PARK_RESUMED: Way = Sql("select awa.callback_resume(open.id),
+            awa.settle_alone(0::smallint, $, open.run_lease, 'park', null, null, null, open.id)
+       from awa.callbacks as open");
+
 fn error() -> String {
     "new".to_owned()
 }
@@ -71,14 +80,17 @@ fn ways(edge: &Edge) -> Vec<Way> {
             End(Verdict::Snooze { after: Duration::from_secs(9) }),
             Death,
         ],
-        // From waiting, by an answer to its callback.
-        Transition::Displace if edge.from == Some(JobState::WaitingExternal) => vec![],
+        Transition::Displace if edge.from == Some(JobState::WaitingExternal) => vec![RESUME, EXPIRE],
         Transition::Displace => vec![PROMOTE],
         Transition::OperatorRetry => vec![RETRY],
         Transition::Delete => vec![DELETE, DELETE_BY_VIEW],
         Transition::Prune => vec![PRUNE],
-        // These belong to callbacks.
-        Transition::Park | Transition::Resume | Transition::CompleteExternally | Transition::CallbackTimeout => vec![],
+        Transition::Park if edge.to == Some(JobState::Available) => vec![PARK_RESUMED],
+        Transition::Park => vec![PARK],
+        Transition::Resume => vec![RESUME],
+        Transition::CompleteExternally => vec![Sql("select awa.callback_complete(id) from awa.callbacks")],
+        Transition::FailExternally => vec![Sql("select awa.callback_fail(id, 'new') from awa.callbacks")],
+        Transition::CallbackTimeout => vec![EXPIRE],
     }
 }
 
@@ -120,6 +132,10 @@ async fn take(database: &TestDatabase, edge: &Edge, id: i64, way: Way) {
     if edge.by == Transition::Displace {
         displace(&pool).await;
     }
+    // A callback of the attempt, which is due already.
+    let open = "insert into awa.callbacks (job_id, run_lease, due_at, parked)
+                select id, run_lease, now(), state = 'waiting_external' from awa.jobs where id = $";
+    run(&pool, &open.replace('$', &id.to_string())).await;
     let lease = || lease.expect("a running job");
     match way {
         Sql(_) if edge.by == Transition::Claim => drop(claimed(&pool).await),
@@ -180,7 +196,7 @@ async fn every_edge_keeps_progress_unless_the_job_completes_or_goes() {
             }
             run(&pool, "delete from awa.jobs_hot").await;
             run(&pool, "delete from awa.scheduled_jobs").await;
-            run(&pool, "truncate awa.active_claims").await;
+            run(&pool, "truncate awa.active_claims, awa.callbacks").await;
         }
     }
 }

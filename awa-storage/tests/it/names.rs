@@ -326,7 +326,7 @@ async fn a_search_path_with_traps_changes_nothing_and_none_is_touched() {
 }
 
 /// What a role of three bundles may call, in words that no path can twist.
-const CALLS: [&str; 33] = [
+const CALLS: [&str; 38] = [
     "select awa.enqueue_one(p_kind => 'k', p_queue => 'q', p_priority => 2::smallint, p_args => '{\"a\": 1.0}', p_run_at => null,
         p_max_attempts => 5::smallint, p_timeout => null, p_tags => '{t}', p_metadata => '{}', p_trace_context => null,
         p_unique_key => awa.unique_key('k', 'q', '{\"a\": 1.0}', '{a}', 60, '2020-01-01'), p_unique_states => 31::smallint)",
@@ -351,14 +351,19 @@ const CALLS: [&str; 33] = [
     "select awa.claim('00000000-0000-0000-0000-000000000001', '{k}', '{q}', '{9}', '{0,0,0,0}', '{0,0,0,0}', '{1}', '{2}', '{0}', '{1}')",
     "select awa.beat('{0,0}', '{1,2}', '{1,1}', '{null,\"{}\"}')",
     "select awa.complete(0::smallint, '{\"(0,1)\"}', '{1}', '{1}', '{\"{}\"}')",
-    "select awa.settle_batch('{0}', '{2}', '{1}', '{retry}', '{0}', '{e}', '{\"{}\"}')",
-    "select awa.settle_alone(0::smallint, 3, 1, 'fail', null, 'e', null), awa.complete_alone(0::smallint, 9, 1, null)",
+    "select awa.settle_batch('{0}', '{2}', '{1}', '{retry}', '{0}', '{e}', '{\"{}\"}', null)",
+    "select awa.settle_alone(0::smallint, 3, 1, 'fail', null, 'e', null, null), awa.complete_alone(0::smallint, 9, 1, null)",
     "select awa.retry(3), awa.cancel(3, 'r'), awa.run_now(3), awa.job_status(3), awa.job_statuses('{3}'), awa.retry_many('{3,3}'), awa.delete_jobs('{3}')",
     "select awa.pause_queue('q'), awa.resume_queue('q'), awa.set_retention('q', '1 day'), awa.configure_ring('2 days'),
         awa.ring_status()",
     "insert into awa.jobs (kind, queue, args, run_at, tags) values ('v', 'q', '{}', '2999-01-01', '{t}'), ('v', 'q', '{}', null, null)",
     "update awa.jobs set priority = 1, metadata = '{}' where kind operator(pg_catalog.=) 'v'",
     "select awa.edit(3, '{\"priority\": 1}'); delete from awa.jobs where kind operator(pg_catalog.=) 'v'",
+    "select awa.settle_alone(0::smallint, 4, 1, 'park', null, null, null, awa.open_callback(4, 1, 60))",
+    "select awa.callback_resume(awa.open_callback(5, 1, 60), '{}'), awa.callback_payload(5)",
+    "select awa.callback_fail(awa.open_callback(6, 1, 60), 'e'), awa.callback_complete(awa.open_callback(7, 1, 60))",
+    "select awa.settle_alone(0::smallint, 8, 1, 'park', null, null, null, awa.open_callback(8, 1, 0))",
+    "select awa.expire_callbacks(null, null, 10), awa.forget_callbacks(null, 10)",
     "select awa.pulse('00000000-0000-0000-0000-000000000001', true)",
     "select awa.persist_marks('{q}', '{2}', '{1}')",
     "select awa.promote(null, null, 10)",

@@ -54,7 +54,7 @@ const COMPLETE: &str = "select count(*) from awa.complete(0::smallint,
 const BEAT: &str = "select count(*) from awa.beat((select array_agg(0::smallint) from generate_series(1, 20)),
     (select array_agg(n) from generate_series(21, 40) n), (select array_agg(1) from generate_series(1, 20)), null)";
 const SETTLE: &str = "select count(*) from awa.settle_batch('{0,0}', '{21,22}', '{1,1}', '{retry,fail}', '{1,null}',
-    '{first,second}', '{null,null}')";
+    '{first,second}', '{null,null}', null)";
 
 const ENQUEUE_ONE: &str =
     "select awa.enqueue_one('noop', 'default', 2::smallint, '{}', null, 25::smallint, null, null, null,

@@ -76,7 +76,10 @@ async fn no_statement_of_a_worker_takes_a_time_from_its_clock() {
                   where routine.pronamespace = 'awa'::regnamespace
                     and 'worker' = any (rule.bundles)
                     and argument.type::regtype::text ~ '^(timestamp|date|time)'";
-    assert_eq!(text(&pool, times).await, "promote.p_after_run_at, prune_parked.p_after_finalized");
+    assert_eq!(
+        text(&pool, times).await,
+        "expire_callbacks.p_after_due, promote.p_after_run_at, prune_parked.p_after_finalized"
+    );
 }
 
 /// LOCK-10: the limits belong to the functions. They hold for a caller outside a transaction, and leave no trace behind.

@@ -11,7 +11,7 @@ use crate::{
 
 /// What is written: a statement, and what is true once it has had its effect. Job 1 runs under lease 1, job 2 is available,
 /// job 3 is deferred and due, all of queue `default`.
-const WRITES: [(&str, &str, &str); 12] = [
+const WRITES: [(&str, &str, &str); 14] = [
     (
         "enqueue",
         "select awa.enqueue('new')",
@@ -45,12 +45,22 @@ const WRITES: [(&str, &str, &str); 12] = [
     ),
     (
         "settle",
-        "select awa.settle_batch('{0}', '{1}', '{1}', '{retry}', array[60]::double precision[], '{wrong}', array[null]::jsonb[])",
+        "select awa.settle_batch('{0}', '{1}', '{1}', '{retry}', array[60]::double precision[], '{wrong}', array[null]::jsonb[], null)",
         "exists (select from awa.jobs where id = 1 and state = 'retryable')",
     ),
     (
+        "park",
+        "select awa.settle_batch('{0}', '{1}', '{1}', '{park}', '{null}', '{null}', '{null}', array[awa.open_callback(1, 1, 60)])",
+        "exists (select from awa.jobs where id = 1 and state = 'waiting_external')",
+    ),
+    (
+        "callback",
+        "select awa.callback_complete(awa.open_callback(1, 1, 60))",
+        "exists (select from awa.jobs where id = 1 and state = 'completed')",
+    ),
+    (
         "settle alone",
-        "select awa.settle_alone(0::smallint, 1, 1, 'snooze', 60, null, null)",
+        "select awa.settle_alone(0::smallint, 1, 1, 'snooze', 60, null, null, null)",
         "exists (select from awa.jobs where id = 1 and state = 'scheduled')",
     ),
     (

@@ -117,14 +117,14 @@ impl JobContext {
                 return Ok(());
             }
             match buffer.snapshot() {
-                Some(snapshot) => self.store(snapshot).await?,
+                Some(snapshot) => self.write(snapshot).await?,
                 None => returned.await,
             }
         }
     }
 
     /// Writes a snapshot on a task of its own: cut off half way, it might arrive after a newer one.
-    async fn store(&self, snapshot: Snapshot) -> Result<(), Error> {
+    async fn write(&self, snapshot: Snapshot) -> Result<(), Error> {
         let (attempt, store) = (Arc::clone(&self.attempt), Arc::clone(&self.services.store));
         let writing = self.services.runtime.spawn(async move {
             let answer = store.flush_progress(&attempt.held, snapshot.json()).await?;

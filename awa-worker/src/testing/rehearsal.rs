@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use awa_model::{Due, IntoNewJob, JobArgs, JobId, Outcome, Progress, RetryPolicy, RunLease, WorkerId};
+use awa_model::{CallbackId, Due, IntoNewJob, JobArgs, JobId, Outcome, Progress, RetryPolicy, RunLease, WorkerId};
 use awa_storage::Claimed;
 use awa_storage::session::Sessions;
 use awa_storage::settle::{Settlement, Verdict};
@@ -66,11 +66,12 @@ struct First {
     attempt: i16,
     snoozes: i32,
     progress: Option<Progress>,
+    payload: Option<String>,
 }
 
 impl Default for First {
     fn default() -> Self {
-        Self { attempt: 1, snoozes: 0, progress: None }
+        Self { attempt: 1, snoozes: 0, progress: None, payload: None }
     }
 }
 
@@ -105,6 +106,17 @@ impl<A: JobArgs> TestRun<A> {
         self
     }
 
+    /// Lets the job have been resumed with this payload, which the handler gets from
+    /// [`JobContext::callback_payload`](crate::JobContext::callback_payload).
+    ///
+    /// # Panics
+    /// If no answer could bring it.
+    pub fn callback_payload<T: serde::Serialize + ?Sized>(mut self, payload: &T) -> Self {
+        let text = awa_model::json_text("the payload", payload, awa_model::limits::PAYLOAD_BYTES_MAX);
+        self.first.payload = Some(text.unwrap_or_else(|invalid| panic!("no payload could be like this: {invalid}")));
+        self
+    }
+
     /// Asks the handler to stop when it waits for the n-th time: 0 is before it begins, 1 at the first `await` that has to
     /// wait. A handler that does not wait so often is not asked.
     pub fn cancel_at_wait(self, n: usize, reason: CancelReason) -> Self {
@@ -124,8 +136,8 @@ impl<A: JobArgs> TestRun<A> {
         panics::install_hook();
         let client = builder.build().unwrap_or_else(|error| panic!("{error}"));
         let lost = faults.lose_lease == Some(1);
-        let store =
-            Arc::new(MemoryStore { requests: Requests::new(faults.fail_request), stored: Mutex::default(), lost });
+        let (requests, payload) = (Requests::new(faults.fail_request), first.payload.clone());
+        let store = Arc::new(MemoryStore { requests, stored: Mutex::default(), payload, lost });
         let (pool, worker) = (client.pool().clone(), WorkerId::random());
         let sessions = Sessions::unknown(pool.connect_options().as_ref().clone());
         let (engine, mut inbox) =
@@ -210,6 +222,11 @@ pub enum Ended<T> {
     },
     /// The handler says that it has completed the job in its own transaction. A worker would look whether that is so.
     Committed,
+    /// The job waits for a callback.
+    Waiting {
+        /// The one that the handler has returned.
+        callback: CallbackId,
+    },
     /// The job goes back to its queue, and this attempt does not count: the process was shutting down.
     Released,
     /// Nothing: the lease was lost, so what the handler returned has no effect.
@@ -281,6 +298,7 @@ fn ended<T: serde::de::DeserializeOwned>(unwritten: Unwritten, last_attempt: boo
         Verdict::Snooze { after } => Ended::Snoozed { after },
         Verdict::Cancel { reason } => Ended::Cancelled { reason },
         Verdict::Committed { .. } => Ended::Committed,
+        Verdict::Park { callback } => Ended::Waiting { callback },
         _ => Ended::Released,
     }
 }
@@ -318,7 +336,7 @@ impl<Marker: 'static, H: Handler<Marker>> Handler<ViaTestRun<Marker>> for Interr
         args: H::Args,
         context: JobContext,
     ) -> Result<Outcome<<H::Args as JobArgs>::Output>, JobError> {
-        let attempt = Arc::clone(context.attempt_held());
+        let attempt = Arc::clone(context.running());
         let running = self.handler.call(args, context);
         match self.stop.get() {
             None => running.await,

@@ -3,12 +3,14 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use awa_model::{JobId, Progress};
+use awa_model::{CallbackId, JobId, Progress};
 use awa_storage::attempt::flush_progress;
 use awa_storage::fate::{Fate, fate};
-use awa_storage::{Error, Guarded, Held};
+use awa_storage::{Error, Guarded, Held, callback};
+use uuid::Uuid;
 
 use super::lent::Borrower;
 use crate::store::Store;
@@ -39,6 +41,8 @@ fn unreachable_database() -> Error {
 pub(super) struct MemoryStore {
     pub(super) requests: Requests,
     pub(super) stored: Mutex<Vec<Progress>>,
+    /// What the job was resumed with.
+    pub(super) payload: Option<String>,
     /// Set: every lease counts as lost.
     pub(super) lost: bool,
 }
@@ -68,6 +72,16 @@ impl Store for MemoryStore {
 
     async fn fate(&self, _held: &Held) -> Result<Option<Fate>, Error> {
         Ok(self.lost.then_some(Fate::Rescued))
+    }
+
+    async fn open_callback(&self, _held: &Held, _timeout: Duration) -> Result<Guarded<CallbackId>, Error> {
+        self.requests.next()?;
+        Ok(if self.lost { Guarded::Lost } else { Guarded::Applied(CallbackId::new(Uuid::new_v4())) })
+    }
+
+    async fn callback_payload(&self, _held: &Held) -> Result<Option<String>, Error> {
+        self.requests.next()?;
+        Ok(self.payload.clone())
     }
 }
 
@@ -102,5 +116,20 @@ impl Store for LentStore {
         }
         let held = *held;
         self.connection.ask(move |db| Box::pin(async move { fate(db, &held).await })).await
+    }
+
+    async fn open_callback(&self, held: &Held, timeout: Duration) -> Result<Guarded<CallbackId>, Error> {
+        self.requests.next()?;
+        if self.is_lost(held) {
+            return Ok(Guarded::Lost);
+        }
+        let held = *held;
+        self.connection.ask(move |db| Box::pin(async move { callback::open(db, &held, timeout).await })).await
+    }
+
+    async fn callback_payload(&self, held: &Held) -> Result<Option<String>, Error> {
+        self.requests.next()?;
+        let id = held.job_id();
+        self.connection.ask(move |db| Box::pin(async move { callback::payload(db, id).await })).await
     }
 }

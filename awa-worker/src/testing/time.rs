@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use awa_model::JobId;
+use awa_storage::callback::{ExpireCursor, expire};
 use awa_storage::promote::{PromoteCursor, promote};
 use awa_storage::rescue::{RescueCursor, RescueLimits, rescue};
 use awa_storage::testing::age;
@@ -27,11 +28,13 @@ pub struct Advanced {
     pub promoted: usize,
     /// The jobs whose attempts were taken from processes that are gone, silent or late.
     pub rescued: Vec<JobId>,
+    /// The jobs that have waited in vain for the answer to a callback.
+    pub timed_out: Vec<JobId>,
 }
 
 /// Lets time pass, for the database: everything stored becomes older by `by`, and maintenance does what is due then.
 /// Scheduled and retryable jobs whose time has come are available; attempts of dead processes, those without a sign of life
-/// for 90 seconds and those past their deadline are handed back. `Duration::ZERO` only does what is due already.
+/// for 90 seconds and those past their deadline are handed back; jobs stop waiting for callbacks that are due. `Duration::ZERO` only does what is due already.
 ///
 /// Takes a pool, or `&mut *tx` for jobs that only this transaction sees. A worker that runs in the meantime is treated as if
 /// it had been stopped for that time: it may lose what it runs.
@@ -59,6 +62,12 @@ async fn jump(db: &mut PgConnection, by: Duration) -> Result<Advanced, Error> {
     while let Some(cursor) = from {
         let pass = rescue(&mut *db, &limits, cursor).await?;
         advanced.rescued.extend(pass.jobs.iter().map(|job| job.job_id));
+        from = pass.next;
+    }
+    let mut from = Some(ExpireCursor::default());
+    while let Some(cursor) = from {
+        let pass = expire(&mut *db, cursor, BATCH).await?;
+        advanced.timed_out.extend(pass.jobs.iter().map(|(job, _)| *job));
         from = pass.next;
     }
     Ok(advanced)

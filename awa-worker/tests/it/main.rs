@@ -5,6 +5,7 @@
 
 mod access;
 mod builder;
+mod callbacks;
 mod cancelling;
 mod completing;
 mod displaced;
