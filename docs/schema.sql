@@ -49,6 +49,33 @@ comment on column awa.bundles.worker is 'Runs jobs and does maintenance: what a 
 comment on column awa.bundles.operator is 'Reads, cancels, retries and edits jobs; pauses queues; sets the ring.';
 comment on column awa.bundles.viewer is 'Reads jobs and the state of the ring.';
 
+create table awa.callbacks (
+    id                   uuid                     not null default gen_random_uuid(),
+    job_id               bigint                   not null,
+    run_lease            bigint                   not null,
+    created_at           timestamp with time zone not null default now(),
+    due_at               timestamp with time zone not null,
+    answered_at          timestamp with time zone,
+    parked               boolean                  not null default false,
+    answer               text                     collate "C",
+    payload              jsonb,
+    error                text,
+    constraint callbacks_pkey PRIMARY KEY (id),
+    constraint plausible CHECK ((answer = ANY (ARRAY['complete'::text, 'fail'::text, 'resume'::text, 'timeout'::text, 'void'::text])) AND (answer IS NULL) = (answered_at IS NULL))
+);
+comment on table awa.callbacks is 'What attempts wait for. Changed under the lock of the job row alone; goes with its job, or is swept up after it.';
+comment on column awa.callbacks.id is 'Whoever knows it may answer: random, and shown to nobody but the handler.';
+comment on column awa.callbacks.job_id is 'The job that opened it.';
+comment on column awa.callbacks.run_lease is 'The attempt that opened it: an answer counts while the job is still under this lease.';
+comment on column awa.callbacks.due_at is 'When a job that waits for it stops waiting.';
+comment on column awa.callbacks.answered_at is 'When it was over; null while it is open.';
+comment on column awa.callbacks.parked is 'The attempt has ended by waiting for it.';
+comment on column awa.callbacks.answer is 'complete, fail, resume: from outside; timeout; void: the job stopped waiting for another reason. Null while it is open.';
+comment on column awa.callbacks.payload is 'What came with the answer; SQL null for nothing, which JSON null is not.';
+comment on column awa.callbacks.error is 'Why the job failed, from outside.';
+CREATE INDEX callbacks_due ON awa.callbacks (due_at, id) WHERE (parked AND (answered_at IS NULL));
+CREATE INDEX callbacks_job ON awa.callbacks (job_id, run_lease);
+
 create table awa.job_unique_claims (
     unique_key           bytea                    not null,
     job_id               bigint                   not null,
@@ -495,6 +522,12 @@ create function awa.access_rules() returns TABLE(object text, privilege text, bu
 
 create function awa.acquire_leadership(p_duty text, p_holder uuid, p_seconds double precision) returns bigint security definer;
 
+create function awa.announce(p_channel text, p_payload text) returns void;
+
+create function awa.answer_callback(p_callback uuid, p_answer text, p_payload jsonb, p_error text, OUT job_id bigint, OUT outcome text, OUT state awa.job_state) returns record;
+
+create function awa.answered_by(p_answer text, p_job awa.jobs_hot, p_payload jsonb, p_error text, p_conflict text) returns awa.jobs_hot;
+
 create function awa.append_error(p_errors jsonb, p_dropped integer, p_entry jsonb, OUT errors jsonb, OUT dropped integer) returns record immutable;
 
 create function awa.apply_access() returns void;
@@ -512,6 +545,14 @@ create function awa.batch_unique_keys(p_ids bigint[], p_dues timestamp with time
 create function awa.beat(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_progress jsonb[]) returns SETOF bigint security definer;
 
 create function awa.beat_worker(p_id uuid) returns boolean security definer;
+
+create function awa.callback_complete(callback uuid, payload jsonb DEFAULT NULL::jsonb, OUT job_id bigint, OUT outcome text, OUT state awa.job_state) returns record security definer;
+
+create function awa.callback_fail(callback uuid, error text, OUT job_id bigint, OUT outcome text, OUT state awa.job_state) returns record security definer;
+
+create function awa.callback_payload(p_id bigint) returns jsonb stable security definer;
+
+create function awa.callback_resume(callback uuid, payload jsonb DEFAULT NULL::jsonb, OUT job_id bigint, OUT outcome text, OUT state awa.job_state) returns record security definer;
 
 create function awa.cancel(INOUT job_id bigint, reason text DEFAULT NULL::text, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
@@ -535,6 +576,8 @@ create function awa.check_job(p_kind text, p_args jsonb, p_queue text, p_priorit
 
 create function awa.check_name(p_what text, p_name text) returns void immutable;
 
+create function awa.check_payload(p_payload jsonb) returns void immutable;
+
 create function awa.check_policy(p_on_conflict text, p_run_at timestamp with time zone, p_run_in numeric, p_place text DEFAULT ''::text) returns void immutable;
 
 create function awa.check_run_at(p_run_at timestamp with time zone, p_place text) returns void immutable;
@@ -556,6 +599,10 @@ create function awa.complete(p_segment smallint, p_tuples text[], p_ids bigint[]
 create function awa.complete_alone(p_segment smallint, p_id bigint, p_lease bigint, p_result jsonb) returns boolean security definer;
 
 create function awa.complete_elsewhere(p_ids bigint[], p_leases bigint[], p_results jsonb[]) returns SETOF bigint;
+
+create function awa.complete_in(p_segment smallint, p_id bigint, p_lease bigint, p_result jsonb) returns boolean security definer;
+
+create function awa.complete_row(p_segment smallint, p_id bigint, p_lease bigint, p_result jsonb) returns boolean;
 
 create function awa.configure_ring(completed_retention interval DEFAULT NULL::interval, failed_retention interval DEFAULT NULL::interval, cancelled_retention interval DEFAULT NULL::interval, segment_bytes_max bigint DEFAULT NULL::bigint, segment_age_max interval DEFAULT NULL::interval, snapshot_patience interval DEFAULT NULL::interval) returns void security definer;
 
@@ -585,9 +632,19 @@ create function awa.error_text(p_text text) returns text immutable;
 
 create function awa.excerpt(p_text text) returns text immutable;
 
+create function awa.expire_callbacks(p_after_due timestamp with time zone, p_after_id uuid, p_limit integer, OUT ids bigint[], OUT states awa.job_state[], OUT last_due timestamp with time zone, OUT last_id uuid, OUT next_due_in double precision) returns record security definer;
+
+create function awa.expire_each(p_ids bigint[], p_callbacks uuid[]) returns TABLE(id bigint, state awa.job_state);
+
+create function awa.expire_one(p_id bigint, p_callback uuid, p_conflict text, p_fault text) returns awa.job_state;
+
+create function awa.fates(p_ids bigint[], p_leases bigint[]) returns TABLE(id bigint, run_lease bigint, why text) stable security definer;
+
 create function awa.find_kept(p_segment smallint, p_ended_by timestamp with time zone, p_longer text[], p_limit integer, OUT live tid[], OUT fresh tid[], OUT long tid[]) returns record;
 
 create function awa.find_unique(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, unique_by jsonb DEFAULT '{}'::jsonb, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone) returns bigint security definer;
+
+create function awa.forget_callbacks(p_after uuid, p_limit integer, OUT forgotten integer, OUT last_id uuid) returns record security definer;
 
 create function awa.forget_workers(p_seconds double precision, p_limit integer) returns integer security definer;
 
@@ -609,6 +666,8 @@ create function awa.job_columns(VARIADIC changed text[]) returns text stable;
 
 create function awa.job_status(INOUT job_id bigint, OUT kind text, OUT queue text, OUT state awa.job_state, OUT priority smallint, OUT attempt smallint, OUT max_attempts smallint, OUT run_at timestamp with time zone, OUT created_at timestamp with time zone, OUT attempted_at timestamp with time zone, OUT finalized_at timestamp with time zone, OUT progress jsonb, OUT result jsonb, OUT error text, OUT paused boolean) returns SETOF record stable security definer;
 
+create function awa.job_statuses(p_ids bigint[]) returns TABLE(job_id bigint, kind text, queue text, state awa.job_state, priority smallint, attempt smallint, max_attempts smallint, run_at timestamp with time zone, created_at timestamp with time zone, attempted_at timestamp with time zone, finalized_at timestamp with time zone, progress jsonb, result jsonb, error text, paused boolean) stable security definer;
+
 create function awa.join_error(p_error text, p_then text) returns text immutable;
 
 create function awa.json_fault(p_root text, p_value jsonb, p_bytes_max integer) returns text immutable;
@@ -616,6 +675,8 @@ create function awa.json_fault(p_root text, p_value jsonb, p_bytes_max integer) 
 create function awa.json_kind(p_value jsonb) returns text immutable;
 
 create function awa.judge(p_action text, p_state awa.job_state) returns text immutable;
+
+create function awa.judge_parks(p_ids bigint[], p_leases bigint[], p_callbacks uuid[], INOUT p_outcomes text[], INOUT p_errors text[]) returns record;
 
 create function awa.keep_unique_claim() returns trigger;
 
@@ -646,6 +707,8 @@ create function awa.move_rows(p_segment smallint, p_tuples tid[]) returns bigint
 create function awa.must_take_key(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[]) returns bigint[];
 
 create function awa.name_fault(p_what text, p_name text) returns text immutable;
+
+create function awa.open_callback(p_id bigint, p_lease bigint, p_seconds double precision) returns uuid security definer;
 
 create function awa.open_transactions() returns text[];
 
@@ -739,13 +802,13 @@ create function awa.set_access(p_role name, p_bundles text[]) returns void;
 
 create function awa.set_retention(queue text, completed interval DEFAULT NULL::interval, failed interval DEFAULT NULL::interval, cancelled interval DEFAULT NULL::interval) returns void security definer;
 
-create function awa.settle_alone(p_segment smallint, p_id bigint, p_lease bigint, p_outcome text, p_delay double precision, p_error text, p_progress jsonb) returns awa.job_state security definer;
+create function awa.settle_alone(p_segment smallint, p_id bigint, p_lease bigint, p_outcome text, p_delay double precision, p_error text, p_progress jsonb, p_callback uuid) returns awa.job_state security definer;
 
-create function awa.settle_batch(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_progress jsonb[]) returns TABLE(id bigint, state awa.job_state, must_take_key boolean) security definer;
+create function awa.settle_batch(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_progress jsonb[], p_callbacks uuid[]) returns TABLE(id bigint, state awa.job_state, must_take_key boolean) security definer;
 
-create function awa.settle_rows(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_progress jsonb[], p_conflict text) returns TABLE(id bigint, state awa.job_state);
+create function awa.settle_rows(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_outcomes text[], p_delays double precision[], p_errors text[], p_progress jsonb[], p_callbacks uuid[], p_conflict text) returns TABLE(id bigint, state awa.job_state);
 
-create function awa.settled_before(p_ids bigint[], p_leases bigint[], p_outcomes text[], p_settled bigint[]) returns TABLE(id bigint, state awa.job_state) stable;
+create function awa.settled_before(p_ids bigint[], p_leases bigint[], p_outcomes text[], p_callbacks uuid[], p_settled bigint[]) returns TABLE(id bigint, state awa.job_state) stable;
 
 create function awa.state_bit(state awa.job_state) returns smallint immutable;
 
@@ -760,6 +823,8 @@ create function awa.switch_claims(p_bytes bigint, p_seconds double precision) re
 create function awa.take(p_segments smallint[], p_ids bigint[], p_leases bigint[]) returns SETOF awa.jobs_hot;
 
 create function awa.take_unique_keys(p_keys bytea[], p_ids bigint[]) returns bigint[];
+
+create function awa.tell_worker(p_worker uuid, p_id bigint, p_lease bigint, p_why text) returns void;
 
 create function awa.truncate_oldest(p_oldest bigint, p_settled bigint, p_ended_by timestamp with time zone, p_longer text[], OUT outcome text, OUT reason text) returns record;
 
