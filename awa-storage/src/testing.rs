@@ -56,7 +56,17 @@ impl TestDatabase {
     pub async fn new() -> Self {
         let server = server();
         let template = template(&server).await;
-        Self::create(server, &format!("template {template}")).await
+        Self::create(way_in(&server), server, &format!("template {template}")).await
+    }
+
+    /// The same without any pooler, for tests of what needs a session: listening, and session locks.
+    ///
+    /// # Panics
+    /// As [`TestDatabase::new`].
+    pub async fn with_sessions() -> Self {
+        let server = server();
+        let template = template(&server).await;
+        Self::create(server.clone(), server, &format!("template {template}")).await
     }
 
     /// Makes a database without any schema.
@@ -64,7 +74,8 @@ impl TestDatabase {
     /// # Panics
     /// As [`TestDatabase::new`].
     pub async fn empty() -> Self {
-        Self::create(server(), "template template0 encoding 'UTF8'").await
+        let server = server();
+        Self::create(way_in(&server), server, "template template0 encoding 'UTF8'").await
     }
 
     /// The pool of this database, through the pooler if there is one. Clones share their connections, as pools do.
@@ -95,7 +106,7 @@ impl TestDatabase {
         self.options().connect().await.expect("the server answers")
     }
 
-    async fn create(server: PgConnectOptions, origin: &str) -> Self {
+    async fn create(way_in: PgConnectOptions, server: PgConnectOptions, origin: &str) -> Self {
         let name = format!("awa_test_{}", Uuid::new_v4().simple());
         let mut admin = admin(&server).await;
         run(&mut admin, format!("create database {name} {origin}")).await.expect("the role may create databases");
@@ -103,7 +114,7 @@ impl TestDatabase {
         let pool = PgPoolOptions::new()
             .max_connections(POOL_CONNECTIONS_MAX)
             .acquire_timeout(Duration::from_secs(60))
-            .connect_lazy_with(way_in(&server).database(&name));
+            .connect_lazy_with(way_in.database(&name));
         Self { name, server, pool }
     }
 }

@@ -182,7 +182,7 @@ async fn thousands_of_running_jobs_are_cancelled_in_one_call_and_each_is_told() 
 }
 
 async fn taken_in_one_call(number: usize) {
-    let database = TestDatabase::new().await;
+    let database = TestDatabase::with_sessions().await;
     let pool = database.pool();
     let (worker, jobs) = running(&pool, "noop", number).await;
     let mut observer = sqlx::postgres::PgListener::connect_with(&pool).await.expect("the server answers");

@@ -118,7 +118,7 @@ async fn who_has_read_a_segment_that_is_to_be_emptied_can_go_on_and_write_in_it(
 
 #[tokio::test]
 async fn a_batch_for_more_queues_than_a_server_has_locks_is_enqueued_and_wakes_all() {
-    let database = TestDatabase::new().await;
+    let database = TestDatabase::with_sessions().await;
     let pool = database.pool();
     let mut listener = sqlx::postgres::PgListener::connect_with(&pool).await.expect("the server answers");
     listener.listen("awa").await.expect("the server answers");

@@ -68,7 +68,7 @@ async fn announced(observer: &mut PgListener, pool: &PgPool) -> usize {
 
 #[tokio::test]
 async fn busy_producers_announce_nothing_and_deferred_or_duplicate_jobs_never_do() {
-    let database = TestDatabase::new().await;
+    let database = TestDatabase::with_sessions().await;
     let pool = database.pool();
     let mut observer = PgListener::connect_with(&pool).await.expect("the server answers");
     observer.listen("awa").await.expect("the server answers");

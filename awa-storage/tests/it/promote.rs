@@ -211,7 +211,7 @@ async fn a_look_that_finds_nothing_takes_no_transaction_id() {
 
 #[tokio::test]
 async fn each_queue_is_woken_once() {
-    let database = TestDatabase::new().await;
+    let database = TestDatabase::with_sessions().await;
     let pool = database.pool();
     let mut listener = PgListener::connect_with(&pool).await.expect("a listener");
     listener.listen("awa").await.expect("listening");

@@ -71,7 +71,7 @@ const WAYS: [(&str, CancelReason); 5] = [
 
 #[tokio::test]
 async fn handler_learns_at_once_that_its_job_was_ended_and_why() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     for (statement, reason) in WAYS {
         assert_eq!(ended_by(&rig, deaf(&rig), statement).await, Some(reason), "{statement}");
     }
@@ -79,7 +79,7 @@ async fn handler_learns_at_once_that_its_job_was_ended_and_why() {
 
 #[tokio::test]
 async fn without_listen_handler_learns_by_the_next_heartbeat_and_learns_why_too() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     for (statement, reason) in WAYS {
         assert_eq!(ended_by(&rig, rig.client().without_listen(), statement).await, Some(reason), "{statement}");
     }
@@ -88,7 +88,7 @@ async fn without_listen_handler_learns_by_the_next_heartbeat_and_learns_why_too(
 /// The heartbeat is not the only one to find out: so does a handler that asks for its progress to be stored.
 #[tokio::test]
 async fn flush_of_a_job_that_was_cancelled_says_so() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let (running, mut told) = waiting(deaf(&rig).without_listen()).await;
     let id = rig.enqueue(probe("a")).await;
     let context = soon("start", told.recv()).await.unwrap();
@@ -103,7 +103,7 @@ async fn flush_of_a_job_that_was_cancelled_says_so() {
 /// Told by its lease, a cancellation never reaches the next attempt, nor does the word of somebody who made it up.
 #[tokio::test]
 async fn notification_stops_the_attempt_that_it_is_about_and_no_other() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let (running, mut told) = waiting(deaf(&rig)).await;
     let id = rig.enqueue(probe("a")).await;
     let first = soon("start", told.recv()).await.unwrap();
@@ -130,7 +130,7 @@ async fn notification_stops_the_attempt_that_it_is_about_and_no_other() {
 // STATE-09
 #[tokio::test]
 async fn job_can_be_cancelled_while_its_worker_drains() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     for builder in [deaf(&rig), rig.client().without_listen()] {
         let (running, mut told) = waiting(builder).await;
         let id = rig.enqueue(probe("a")).await;
@@ -159,7 +159,7 @@ struct Late {}
 #[tokio::test]
 async fn return_of_a_handler_whose_job_was_cancelled_is_no_error() {
     log::record();
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     for (builder, is_told) in [(deaf(&rig), true), (deaf(&rig).without_listen(), false)] {
         let (tell, mut told) = events();
         let gate = Gate::new();
@@ -199,7 +199,7 @@ struct Stubborn {}
 #[tokio::test]
 async fn handler_that_ignores_its_cancellation_is_named_and_keeps_its_slot() {
     log::record();
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let gate = Gate::new();
     let (tell, mut told) = events();
     let passed = gate.clone();
@@ -245,7 +245,7 @@ struct Blocking {}
 fn blocked_threads_delay_neither_cancellation_nor_notifications() {
     log::record();
     let observer = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let rig = observer.block_on(Rig::new());
+    let rig = observer.block_on(Rig::with_sessions());
     for threads in [0, 2] {
         let mut builder = match threads {
             0 => tokio::runtime::Builder::new_current_thread(),
@@ -309,7 +309,7 @@ fn blocked_threads_delay_neither_cancellation_nor_notifications() {
 /// An attempt that timed out, or was told that the process ends, hears that its job was cancelled too: that says more.
 #[tokio::test]
 async fn reason_that_the_lease_is_gone_replaces_a_weaker_one() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let (tell, mut told) = events();
     let gate = Gate::new();
     let passed = gate.clone();

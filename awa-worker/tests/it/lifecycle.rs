@@ -17,7 +17,7 @@ async fn nothing_is_left(rig: &Rig) {
 
 #[tokio::test]
 async fn each_start_is_a_worker_of_its_own_also_after_an_end() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let client = quick(&rig);
     drain(&client.start().await.unwrap()).await;
     let (one, other) = (client.start().await.unwrap(), client.start().await.unwrap());

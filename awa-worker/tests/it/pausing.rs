@@ -25,7 +25,7 @@ async fn dozing(rig: &Rig) {
 
 #[tokio::test]
 async fn a_resumed_queue_starts_its_thousand_waiting_jobs_at_once() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let client = client(&rig);
     assert!(client.pause_queue("default").await.unwrap());
     client.enqueue_many((0..1000).map(|n| probe(&n.to_string()))).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_resumed_queue_starts_its_thousand_waiting_jobs_at_once() {
 
 #[tokio::test]
 async fn a_pause_holds_over_a_restart_of_the_worker_and_for_jobs_that_come_or_become_due() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let client = client(&rig);
     assert!(client.pause_queue("default").await.unwrap());
     for _ in 0..2 {

@@ -191,7 +191,7 @@ async fn killed_with(plain: usize, others: usize, is_accompanied: bool) {
 #[tokio::test]
 async fn second_signal_ends_the_drain() {
     for (first, second) in [("-TERM", "-TERM"), ("-TERM", "-INT"), ("-INT", "-TERM")] {
-        let rig = Rig::new().await;
+        let rig = Rig::with_sessions().await;
         let id = rig.enqueue(probe("a")).await;
         let process = Process::start(&rig, LISTEN);
         running(&rig, 1).await;

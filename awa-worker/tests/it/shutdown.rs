@@ -245,7 +245,7 @@ async fn run_until_drains_when_told() {
 // I11: dropped at whichever await, a start leaves no worker behind.
 #[tokio::test]
 async fn dropped_start_leaves_nothing_behind() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let gate = Gate::new();
     gate.open();
     let (client, _told) = waiting(&rig, &gate);

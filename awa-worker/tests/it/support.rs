@@ -61,7 +61,15 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) async fn new() -> Self {
-        let database = TestDatabase::new().await;
+        Self::of(TestDatabase::new().await)
+    }
+
+    /// For tests of what a pooler takes away, and of connections as the server sees them.
+    pub(crate) async fn with_sessions() -> Self {
+        Self::of(TestDatabase::with_sessions().await)
+    }
+
+    fn of(database: TestDatabase) -> Self {
         let pool = database.pool();
         Self { database, pool }
     }

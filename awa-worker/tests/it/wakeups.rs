@@ -19,7 +19,7 @@ pub(crate) const GATES: &str = "select count(*) from pg_locks where locktype = '
 
 #[tokio::test]
 async fn sleeping_worker_is_woken_and_sleeps_again() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let running = client(&rig, HOUR).start().await.unwrap();
     for _ in 0..3 {
         until("sleep", async || rig.count(GATES).await == 1).await;
@@ -31,7 +31,7 @@ async fn sleeping_worker_is_woken_and_sleeps_again() {
 
 #[tokio::test]
 async fn job_that_commits_late_wakes_a_sleeper() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let running = client(&rig, HOUR).start().await.unwrap();
     until("sleep", async || rig.count(GATES).await == 1).await;
     let mut early = rig.pool.begin().await.unwrap();
@@ -46,7 +46,7 @@ async fn job_that_commits_late_wakes_a_sleeper() {
 
 #[tokio::test]
 async fn worker_without_listen_polls() {
-    let rig = Rig::new().await;
+    let rig = Rig::with_sessions().await;
     let handler = async |_: Probe| Ok::<_, JobError>(Value::Null);
     let client =
         rig.client().without_listen().poll_interval(Duration::from_millis(10)).register(handler).build().unwrap();
@@ -65,7 +65,7 @@ async fn many_jobs_at_once_wake_every_idle_worker() {
     const WORKERS: usize = 4;
     const SLOTS: usize = 10;
     for way in ["one statement", "copy", "promotion"] {
-        let rig = Rig::new().await;
+        let rig = Rig::with_sessions().await;
         let gate = Gate::new();
         let (tell, mut told) = events();
         let passed = gate.clone();
