@@ -1,6 +1,7 @@
-//! The derive macro of the Awa job queue. Use it through `awa_worker`, which exports it beside the trait.
+//! The macros of the Awa job queue. Use them through `awa_worker`, which exports them beside the traits.
 
 mod case;
+mod debug_handler;
 mod duration;
 mod error;
 mod expand;
@@ -64,4 +65,22 @@ use proc_macro::TokenStream;
 pub fn derive_job_args(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
     expand::derive_job_args(&input).into()
+}
+
+/// Explains what is wrong with a handler, at the part of it that is wrong.
+///
+/// A function that is no handler is refused where it is registered, by a message about all of it. Under this attribute each
+/// part is checked by itself: that it is an `async fn`, its args, what it takes after them, what it returns, and that its
+/// future may move between threads. The attribute changes nothing and leaves nothing in the program, so it may stay.
+///
+/// ```ignore
+/// #[awa_worker::debug_handler]
+/// async fn resize(job: ResizeImage, store: Data<Store>) -> Result<Thumbnail, JobError> { … }
+/// ```
+///
+/// Generic functions and methods cannot be checked, and neither can an implementation of `Worker`, where the
+/// compiler says as much by itself.
+#[proc_macro_attribute]
+pub fn debug_handler(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    debug_handler::debug_handler(&attributes.into(), &item.into()).into()
 }

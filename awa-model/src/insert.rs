@@ -255,6 +255,38 @@ pub struct PreparedJob {
     pub trace_context: Option<String>,
 }
 
+impl PreparedJob {
+    /// Replaces the tags.
+    ///
+    /// # Errors
+    /// When they break a limit; nothing is changed then.
+    pub fn set_tags(&mut self, tags: Vec<String>) -> Result<(), InvalidJob> {
+        check_tags(&tags)?;
+        self.tags = tags;
+        Ok(())
+    }
+
+    /// Replaces the metadata.
+    ///
+    /// # Errors
+    /// When it breaks a limit; nothing is changed then.
+    pub fn set_metadata(&mut self, metadata: Option<Value>) -> Result<(), InvalidJob> {
+        check_metadata(metadata.as_ref())?;
+        self.metadata = metadata;
+        Ok(())
+    }
+
+    /// Replaces the trace context.
+    ///
+    /// # Errors
+    /// When it breaks a limit; nothing is changed then.
+    pub fn set_trace_context(&mut self, context: Option<String>) -> Result<(), InvalidJob> {
+        check_trace_context(context.as_deref())?;
+        self.trace_context = context;
+        Ok(())
+    }
+}
+
 pub(crate) fn check_due(due: Due) -> Result<(), InvalidJob> {
     let years = limits::RUN_AT_YEARS;
     match due {

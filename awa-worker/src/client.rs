@@ -14,6 +14,7 @@ use crate::failure::Error;
 use crate::handler::Handler;
 use crate::leftovers::ShutdownReport;
 use crate::maintenance;
+use crate::middleware::{self, Layers, Middleware, Write};
 use crate::registry::Registry;
 use crate::runtime::{self, Running};
 use crate::shutdown::Shutdown;
@@ -37,12 +38,14 @@ pub(crate) struct Shared {
     pub(crate) queues: Vec<ServedQueue>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) watched: Arc<Watched>,
+    pub(crate) layers: Layers,
 }
 
 impl Client {
     /// Starts putting a client together.
     pub fn builder(pool: PgPool) -> ClientBuilder {
-        ClientBuilder { pool, config: Config::default(), queues: Vec::new(), registry: Registry::default() }
+        let (config, registry) = (Config::default(), Registry::default());
+        ClientBuilder { pool, config, queues: Vec::new(), registry, layers: Vec::new() }
     }
 
     /// Enqueues one job through the client's pool, in a transaction of its own.
@@ -50,7 +53,7 @@ impl Client {
     /// # Errors
     /// As [`enqueue`](crate::enqueue).
     pub async fn enqueue<J: IntoNewJob>(&self, job: J) -> Result<Inserted<J::Args>, Error> {
-        enqueue::enqueue(&self.shared.pool, job).await
+        self.enqueue_in(&self.shared.pool, job).await
     }
 
     /// Enqueues one job on the caller's connection: `client.enqueue_in(&mut *tx, &job)`. It exists if and only if the
@@ -59,7 +62,18 @@ impl Client {
     /// # Errors
     /// As [`enqueue`](crate::enqueue).
     pub async fn enqueue_in<J: IntoNewJob>(&self, db: impl PgExecutor<'_>, job: J) -> Result<Inserted<J::Args>, Error> {
-        enqueue::enqueue(db, job).await
+        if self.shared.layers.is_empty() {
+            return enqueue::enqueue(db, job).await;
+        }
+        let jobs = vec![job.into_new_job().prepare()?];
+        let write: Write<'_> = Box::new(|jobs| {
+            Box::pin(async move {
+                let job = jobs.first().expect("middleware takes no job away");
+                Ok(vec![awa_storage::enqueue::enqueue(db, job).await?])
+            })
+        });
+        let mut answers = middleware::enqueue(&self.shared.layers, jobs, write).await?;
+        Ok(answers.pop().expect("one answer for each job").assume())
     }
 
     /// Enqueues many jobs with one statement through the client's pool. Answers in the order given.
@@ -70,7 +84,18 @@ impl Client {
         &self,
         jobs: impl IntoIterator<Item = J>,
     ) -> Result<Vec<Inserted<J::Args>>, Error> {
-        enqueue::enqueue_many(&self.shared.pool, jobs).await
+        let pool = &self.shared.pool;
+        if self.shared.layers.is_empty() {
+            return enqueue::enqueue_many(pool, jobs).await;
+        }
+        let jobs = enqueue::prepare(jobs)?;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let write: Write<'_> =
+            Box::new(move |jobs| Box::pin(async move { Ok(awa_storage::enqueue::enqueue_many(pool, &jobs).await?) }));
+        let answers = middleware::enqueue(&self.shared.layers, jobs, write).await?;
+        Ok(answers.into_iter().map(Inserted::assume).collect())
     }
 
     /// Enqueues very many jobs by COPY on the caller's connection. Answers in the order given.
@@ -82,7 +107,15 @@ impl Client {
         connection: &mut PgConnection,
         jobs: impl IntoIterator<Item = J>,
     ) -> Result<Vec<Inserted<J::Args>>, Error> {
-        enqueue::enqueue_copy(connection, jobs).await
+        if self.shared.layers.is_empty() {
+            return enqueue::enqueue_copy(connection, jobs).await;
+        }
+        let jobs = enqueue::prepare(jobs)?;
+        let write: Write<'_> = Box::new(move |jobs| {
+            Box::pin(async move { Ok(awa_storage::enqueue::enqueue_copy(connection, &jobs).await?) })
+        });
+        let answers = middleware::enqueue(&self.shared.layers, jobs, write).await?;
+        Ok(answers.into_iter().map(Inserted::assume).collect())
     }
 
     /// The job that holds the unique key of such a job (args, or a [`NewJob`](crate::NewJob) with a rule of its own), if there
@@ -183,6 +216,7 @@ pub struct ClientBuilder {
     config: Config,
     queues: Vec<(String, QueueConfig)>,
     registry: Registry,
+    layers: Vec<Arc<dyn Middleware>>,
 }
 
 impl ClientBuilder {
@@ -204,6 +238,13 @@ impl ClientBuilder {
     /// Gives handlers a value, which they take as [`Data<T>`](crate::Data). One for each type.
     pub fn data<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.registry.share(value);
+        self
+    }
+
+    /// Puts a middleware around the running of jobs and around what the client enqueues. May be given several times: the
+    /// first is the outermost.
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        self.layers.push(Arc::new(middleware));
         self
     }
 
@@ -317,7 +358,9 @@ impl ClientBuilder {
         BuildError::unless_empty(mistakes)?;
         let registry = Arc::new(self.registry);
         let watched = Watched::new(self.pool.clone());
-        Ok(Client { shared: Arc::new(Shared { pool: self.pool, config: self.config, queues, registry, watched }) })
+        let layers = self.layers.into();
+        let shared = Shared { pool: self.pool, config: self.config, queues, registry, watched, layers };
+        Ok(Client { shared: Arc::new(shared) })
     }
 }
 

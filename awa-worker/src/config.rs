@@ -3,6 +3,7 @@
 //! The builder collects settings without judging them; [`Config::mistakes`] judges all of them at once, so that a service
 //! with three wrong settings learns of three. Inside the runtime the values are trusted.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use awa_model::{InvalidName, QueueName};
@@ -17,17 +18,21 @@ pub(crate) const HEARTBEATS_PER_STALENESS_MIN: u32 = 3;
 /// How many jobs of one queue a process may hold at once unless it says.
 const MAX_WORKERS_DEFAULT: usize = 16;
 
+/// What a queue may allow one attempt.
+const QUEUE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=awa_model::limits::TIMEOUT_MAX;
+
 /// Settings of one queue in one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueConfig {
     pub(crate) max_workers: usize,
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl QueueConfig {
     /// 16 jobs at a time.
     #[must_use]
     pub fn new() -> Self {
-        Self { max_workers: MAX_WORKERS_DEFAULT }
+        Self { max_workers: MAX_WORKERS_DEFAULT, timeout: None }
     }
 
     /// How many jobs of the queue this process holds at once: running, or ended and not yet settled.
@@ -36,6 +41,14 @@ impl QueueConfig {
     #[must_use]
     pub fn max_workers(mut self, max_workers: usize) -> Self {
         self.max_workers = max_workers;
+        self
+    }
+
+    /// Limits how long one attempt of any job of the queue may take in this process: 1 ms to ten years. The shortest limit
+    /// of queue, job and handler counts. Without limit unless given.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 }
@@ -125,6 +138,7 @@ impl Config {
 pub(crate) struct ServedQueue {
     pub(crate) name: QueueName,
     pub(crate) max_workers: usize,
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// Checks the queues given to the builder, in the order given.
@@ -135,12 +149,18 @@ pub(crate) fn check_queues(given: &[(String, QueueConfig)]) -> (Vec<ServedQueue>
         if config.max_workers == 0 {
             mistakes.push(Mistake::NoWorkers { queue: name.clone() });
         }
+        if let Some(timeout) = config.timeout.filter(|timeout| !QUEUE_TIMEOUT.contains(timeout)) {
+            mistakes.push(Mistake::QueueTimeout { queue: name.clone(), timeout });
+        }
         match QueueName::new(name.clone()) {
             Err(reason) => mistakes.push(Mistake::InvalidQueue { queue: name.clone(), reason }),
             Ok(queue) if served.iter().any(|other| other.name == queue) => {
                 mistakes.push(Mistake::QueueTwice { queue: name.clone() });
             }
-            Ok(queue) => served.push(ServedQueue { name: queue, max_workers: config.max_workers }),
+            Ok(queue) => {
+                let QueueConfig { max_workers, timeout } = *config;
+                served.push(ServedQueue { name: queue, max_workers, timeout });
+            }
         }
     }
     (served, mistakes)
@@ -237,6 +257,20 @@ pub enum Mistake {
     NoWorkers {
         /// The queue.
         queue: String,
+    },
+    /// A queue with a timeout that cannot work.
+    #[error("queue {queue:?} has the timeout {timeout:?}, 1ms to ten years are allowed")]
+    QueueTimeout {
+        /// The queue.
+        queue: String,
+        /// What it was given.
+        timeout: Duration,
+    },
+    /// A kind that would never run.
+    #[error("the handler of {kind:?} has max_workers 0, at least 1 is needed")]
+    NoWorkersOfKind {
+        /// The kind of its args.
+        kind: &'static str,
     },
     /// A queue name that no job can have.
     #[error("queue {queue:?}: {reason}")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use awa_model::{JobId, Kind, Priority, QueueName, RunLease, WorkerId};
 use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -126,7 +127,7 @@ impl JobContext {
         self.attempt.facts.attempted_at
     }
 
-    /// When this attempt will be ended if it still runs; `None` without a timeout.
+    /// When the job's own timeout ends this attempt; `None` without one. A timeout of its kind or queue may end it sooner.
     #[must_use]
     pub fn deadline_at(&self) -> Option<DateTime<Utc>> {
         self.attempt.facts.deadline_at
@@ -142,6 +143,20 @@ impl JobContext {
     #[must_use]
     pub fn metadata(&self) -> Option<&Value> {
         self.attempt.facts.metadata.as_ref()
+    }
+
+    /// Whether the job has this tag.
+    #[must_use]
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags().iter().any(|other| other == tag)
+    }
+
+    /// The metadata as a type of your own; `None` where there is none.
+    ///
+    /// # Errors
+    /// When the metadata is not a `T`.
+    pub fn metadata_as<T: DeserializeOwned>(&self) -> Result<Option<T>, MetadataError> {
+        self.metadata().map(T::deserialize).transpose().map_err(MetadataError)
     }
 
     /// The trace context given when the job was enqueued.
@@ -199,3 +214,8 @@ impl std::fmt::Debug for JobContext {
             .finish_non_exhaustive()
     }
 }
+
+/// Metadata that cannot be read as the type asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("the metadata of the job is not of the type asked for")]
+pub struct MetadataError(#[source] serde_json::Error);

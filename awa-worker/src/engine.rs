@@ -20,6 +20,7 @@ use crate::executor;
 use crate::finalizer::Finished;
 use crate::flow::Flow;
 use crate::leftovers::Leftovers;
+use crate::middleware::Layers;
 use crate::registry::Registry;
 use crate::slots::{Slot, Slots};
 use crate::verdict::Ending;
@@ -34,6 +35,7 @@ pub(crate) struct Engine {
     pub(crate) pool: PgPool,
     pub(crate) cursors: Cursors,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) layers: Layers,
     pub(crate) services: Arc<Services>,
     pub(crate) attempts: Arc<Attempts>,
     pub(crate) slots: Slots,

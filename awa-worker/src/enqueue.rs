@@ -53,7 +53,8 @@ pub async fn enqueue_copy<J: IntoNewJob>(
     Ok(awa_storage::enqueue::enqueue_copy(connection, &jobs).await?.into_iter().map(Inserted::assume).collect())
 }
 
-fn prepare<J: IntoNewJob>(jobs: impl IntoIterator<Item = J>) -> Result<Vec<PreparedJob>, Error> {
+/// Checks all jobs; the error says which one breaks a limit.
+pub(crate) fn prepare<J: IntoNewJob>(jobs: impl IntoIterator<Item = J>) -> Result<Vec<PreparedJob>, Error> {
     let prepared = |(index, job): (usize, J)| {
         job.into_new_job().prepare().map_err(|invalid| Error::InvalidJobAt { index, invalid })
     };

@@ -20,7 +20,9 @@ use crate::context::JobContext;
 use crate::engine::Engine;
 use crate::error::JobError;
 use crate::finalizer::Finished;
-use crate::handler::{Call, RawOutcome};
+use crate::handler::{Call, RawAnswer, shortest};
+use crate::kind_limit::{self, KindLimit, Place};
+use crate::middleware;
 use crate::panics::{self, CatchPanic, Panic};
 use crate::registry::Registered;
 use crate::slots::Slot;
@@ -47,7 +49,7 @@ struct Run {
     slot: Arc<Slot>,
 }
 
-type Returned = Result<Result<RawOutcome, JobError>, Panic>;
+type Returned = Result<RawAnswer, Panic>;
 
 impl Run {
     async fn finish_with(self, args: String) {
@@ -57,26 +59,49 @@ impl Run {
             tracing::error!(kind = %self.attempt.facts.kind, "claimed a job without a handler");
             return;
         };
-        let call = match self.prepare(registered, &args) {
-            Ok(call) => call,
-            Err(answer) => return self.finish(answer, Some(registered), None),
+        // Kept until the handler has returned, as the slot is.
+        let _place = match &registered.limit {
+            Some(limit) => match self.place(limit).await {
+                Some(place) => Some(place),
+                // Dropping this gives the job back.
+                None => return,
+            },
+            None => None,
         };
+        let context = JobContext::new(Arc::clone(&self.attempt), Arc::clone(&self.engine.services));
+        let call = self.prepare(registered, &args, context.clone());
         drop(args);
-        let timeout = shorter(call.timeout, self.attempt.facts.timeout);
-        let handler = Noted::new(CatchPanic::new(call.running), &self.attempt.polled, &self.engine.ticks);
+        let timeout = shortest([call.timeout, self.attempt.facts.timeout, self.slot.timeout()]);
+        let running = middleware::around(&engine.layers, context, call.running);
+        let handler = Noted::new(CatchPanic::new(running), &self.attempt.polled, &self.engine.ticks);
         self.run(handler, registered, timeout).await;
     }
 
-    fn prepare<'a>(&self, registered: &'a Registered, args: &str) -> Result<Call<'a>, Answer> {
-        if let Some(reason) = &self.attempt.facts.unreadable {
-            return Err(Answer::Returned(Err(JobError::retryable(reason.clone()))));
+    /// A place among the jobs of the kind; `None` where there is none in time, or no use for it any longer.
+    async fn place(&self, limit: &KindLimit) -> Option<Place> {
+        select! {
+            biased;
+            place = limit.place() => Some(place),
+            () = tokio::time::sleep(kind_limit::WAIT_MAX) => None,
+            () = self.engine.draining.cancelled() => None,
+            () = self.attempt.cancellation().cancelled() => None,
         }
-        let context = JobContext::new(Arc::clone(&self.attempt), Arc::clone(&self.engine.services));
-        match panics::catch(AssertUnwindSafe(|| registered.handler.prepare(args, context))) {
-            Ok(Ok(call)) => Ok(call),
-            Ok(Err(error)) => Err(Answer::Returned(Err(error))),
-            Err(panic) => Err(Answer::Panicked(panic)),
-        }
+    }
+
+    /// The call of the handler. Args that do not fit make one that fails: middleware is to see that as well.
+    fn prepare(&self, registered: &Registered, args: &str, context: JobContext) -> Call {
+        let handler = Arc::clone(&registered.handler);
+        let facts = &self.attempt.facts;
+        let prepared = match &facts.unreadable {
+            Some(reason) => Err(JobError::retryable(reason.clone())),
+            // Whoever made it available: by hand, or by lowering max_attempts while it waited.
+            None if facts.attempt > facts.max_attempts => {
+                Err(JobError::fatal(format!("all {} attempts are used up", facts.max_attempts)))
+            }
+            None => panics::catch(AssertUnwindSafe(|| handler.prepare(args, context)))
+                .unwrap_or_else(|panic| Err(JobError::retryable(panic.to_string()))),
+        };
+        prepared.unwrap_or_else(|error| Call { timeout: None, running: Box::pin(std::future::ready(Err(error))) })
     }
 
     async fn run(
@@ -184,10 +209,6 @@ fn answer(returned: Returned) -> Answer {
         Ok(result) => Answer::Returned(result),
         Err(panic) => Answer::Panicked(panic),
     }
-}
-
-fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    one.into_iter().chain(other).min()
 }
 
 async fn elapsed(timeout: Option<Duration>) {

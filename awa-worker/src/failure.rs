@@ -46,6 +46,9 @@ pub enum Error {
     /// This attempt is no longer this process's: it was rescued, cancelled or settled meanwhile.
     #[error("the lease of this attempt is lost")]
     LeaseLost,
+    /// A middleware refused to enqueue; nothing was written. See [`Error::refused`].
+    #[error(transparent)]
+    Refused(Box<dyn std::error::Error + Send + Sync>),
     /// The client has no handlers, so there is nothing to start.
     #[error("this client has no handlers: it can enqueue, but not run jobs")]
     NothingToRun,
@@ -55,6 +58,13 @@ pub enum Error {
         /// The part that stopped.
         part: &'static str,
     },
+}
+
+impl Error {
+    /// What a middleware answers that refuses to enqueue: any error of its own, or a text.
+    pub fn refused(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Refused(reason.into())
+    }
 }
 
 impl std::fmt::Debug for Error {

@@ -46,6 +46,11 @@ pub trait Handler<Marker>: Send + Sync + 'static {
         None
     }
 
+    /// How many attempts of this kind may run at once in this process; `None` leaves it to the queues.
+    fn max_workers(&self) -> Option<usize> {
+        None
+    }
+
     /// Runs one attempt.
     fn call(
         &self,
@@ -54,7 +59,7 @@ pub trait Handler<Marker>: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Outcome<<Self::Args as JobArgs>::Output>, JobError>> + Send;
 }
 
-/// A handler written as a type, for kinds that bring their own timeout or back-off.
+/// A handler written as a type, for kinds that bring their own timeout, back-off or limit.
 pub trait Worker: Send + Sync + 'static {
     /// The args, which name the kind.
     type Args: JobArgs;
@@ -64,8 +69,20 @@ pub trait Worker: Send + Sync + 'static {
         None
     }
 
-    /// The time that one attempt with these args may take, counted by this process; `None` leaves it to the job.
+    /// The time that one attempt with these args may take, counted by this process; `None` leaves it to the job and its
+    /// queue. The shortest of them counts.
     fn timeout(&self, _args: &Self::Args) -> Option<Duration> {
+        None
+    }
+
+    /// How many attempts of this kind, its aliases included, may run at once in this process, over all queues; asked once,
+    /// when the handler is registered. `None` leaves it to the queues.
+    ///
+    /// A job beyond the limit waits for at most a second, in the slot of its queue. Then it goes back, without having spent
+    /// an attempt, and joins the end of the line: **order is not kept**, and many jobs beyond the limit keep the worker and
+    /// the database busy for nothing. A queue of its own with [`QueueConfig::max_workers`](crate::QueueConfig::max_workers)
+    /// is better for most kinds; a limit is for kinds that have to share a queue.
+    fn max_workers(&self) -> Option<usize> {
         None
     }
 
@@ -90,6 +107,10 @@ impl<W: Worker> Handler<ViaWorker> for W {
 
     fn timeout(&self, args: &W::Args) -> Option<Duration> {
         Worker::timeout(self, args)
+    }
+
+    fn max_workers(&self) -> Option<usize> {
+        Worker::max_workers(self)
     }
 
     async fn call(
@@ -135,6 +156,11 @@ handler_of!(First, Second);
 handler_of!(First, Second, Third);
 
 /// Something a handler may take after its args.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot take `{Self}` after its args",
+    label = "not `FromContext`",
+    note = "it takes `JobContext`, `Data<T>`, `Option<Data<T>>`, or a type that implements `FromContext`"
+)]
 pub trait FromContext: Sized + Send {
     /// What must be given to the builder, so that a gap is found when the client is built and not by the first job.
     fn requires() -> Vec<Requirement> {
@@ -193,6 +219,13 @@ impl<T: Send + Sync + 'static> FromContext for Data<T> {
     }
 }
 
+/// For handlers that can do without: `None` where no such value was given to the builder, which then is no mistake.
+impl<T: Send + Sync + 'static> FromContext for Option<Data<T>> {
+    fn from_context(context: &JobContext) -> Result<Self, JobError> {
+        Ok(context.data::<T>().map(Data))
+    }
+}
+
 /// Something that a handler cannot do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requirement {
@@ -212,6 +245,8 @@ impl Requirement {
 pub struct Registration<H, Marker> {
     handler: H,
     retry_policy: Option<RetryPolicy>,
+    timeout: Option<Duration>,
+    max_workers: Option<usize>,
     is_fatal: Vec<Classifier>,
     marker: PhantomData<fn() -> Marker>,
 }
@@ -232,13 +267,30 @@ pub trait HandlerExt<Marker>: Handler<Marker> + Sized {
     fn with_retry(self, policy: RetryPolicy) -> Registration<Self, Marker> {
         Registration::of(self).with_retry(policy)
     }
+
+    /// Limits how long one attempt may take, counted by this process. The shortest limit of handler, job and queue counts.
+    fn timeout(self, timeout: Duration) -> Registration<Self, Marker> {
+        Registration::of(self).timeout(timeout)
+    }
+
+    /// Limits how many attempts of this kind run at once in this process; see [`Worker::max_workers`] for what that costs.
+    fn max_workers(self, max_workers: usize) -> Registration<Self, Marker> {
+        Registration::of(self).max_workers(max_workers)
+    }
 }
 
 impl<Marker, H: Handler<Marker>> HandlerExt<Marker> for H {}
 
 impl<H, Marker> Registration<H, Marker> {
     fn of(handler: H) -> Self {
-        Self { handler, retry_policy: None, is_fatal: Vec::new(), marker: PhantomData }
+        Self {
+            handler,
+            retry_policy: None,
+            timeout: None,
+            max_workers: None,
+            is_fatal: Vec::new(),
+            marker: PhantomData,
+        }
     }
 
     /// Makes errors of type `E` that `is_fatal` picks end the job. May be given several times.
@@ -255,6 +307,20 @@ impl<H, Marker> Registration<H, Marker> {
     #[must_use]
     pub fn with_retry(mut self, policy: RetryPolicy) -> Self {
         self.retry_policy = Some(policy);
+        self
+    }
+
+    /// Limits how long one attempt may take, counted by this process. The shortest limit of handler, job and queue counts.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Limits how many attempts of this kind run at once in this process; see [`Worker::max_workers`] for what that costs.
+    #[must_use]
+    pub fn max_workers(mut self, max_workers: usize) -> Self {
+        self.max_workers = Some(max_workers);
         self
     }
 }
@@ -281,7 +347,11 @@ impl<Marker: 'static, H: Handler<Marker>> Handler<ViaRegistration<Marker>> for R
     }
 
     fn timeout(&self, args: &H::Args) -> Option<Duration> {
-        self.handler.timeout(args)
+        shortest([self.timeout, Handler::timeout(&self.handler, args)])
+    }
+
+    fn max_workers(&self) -> Option<usize> {
+        self.max_workers.or_else(|| Handler::max_workers(&self.handler))
     }
 
     async fn call(
@@ -299,16 +369,24 @@ impl<Marker: 'static, H: Handler<Marker>> Handler<ViaRegistration<Marker>> for R
 /// The result of an attempt as the database takes it: JSON text, or nothing where the output is `()`.
 pub(crate) type RawOutcome = Outcome<Option<String>>;
 
+/// What an attempt answers while its type is forgotten.
+pub(crate) type RawAnswer = Result<RawOutcome, JobError>;
+
 /// An attempt that is about to run.
-pub(crate) struct Call<'a> {
+pub(crate) struct Call {
     pub(crate) timeout: Option<Duration>,
-    pub(crate) running: BoxFuture<'a, Result<RawOutcome, JobError>>,
+    pub(crate) running: BoxFuture<'static, RawAnswer>,
+}
+
+/// The shortest of several limits.
+pub(crate) fn shortest<const N: usize>(limits: [Option<Duration>; N]) -> Option<Duration> {
+    limits.into_iter().flatten().min()
 }
 
 /// A handler whose args are still JSON.
 pub(crate) trait ErasedHandler: Send + Sync {
     /// Decodes the args, once, and prepares the call. Args that do not fit fail the attempt like any other error.
-    fn prepare<'a>(&'a self, args: &str, context: JobContext) -> Result<Call<'a>, JobError>;
+    fn prepare(self: Arc<Self>, args: &str, context: JobContext) -> Result<Call, JobError>;
 }
 
 /// [`ErasedHandler`] for a handler of any type.
@@ -321,18 +399,18 @@ impl<H, Marker> Erased<H, Marker> {
 }
 
 impl<Marker: 'static, H: Handler<Marker>> ErasedHandler for Erased<H, Marker> {
-    fn prepare<'a>(&'a self, args: &str, context: JobContext) -> Result<Call<'a>, JobError> {
+    fn prepare(self: Arc<Self>, args: &str, context: JobContext) -> Result<Call, JobError> {
         let args: H::Args = serde_json::from_str(args).map_err(|error| {
             JobError::retryable(format!("the args do not fit `{}`: {error}", type_name::<H::Args>()))
         })?;
-        let timeout = self.0.timeout(&args);
+        let timeout = Handler::timeout(&self.0, &args);
         let running = Box::pin(async move { self.0.call(args, context).await.and_then(encode) });
         Ok(Call { timeout, running })
     }
 }
 
 /// Turns the output into JSON that `jsonb` can hold.
-fn encode<T: serde::Serialize + 'static>(outcome: Outcome<T>) -> Result<RawOutcome, JobError> {
+fn encode<T: serde::Serialize + 'static>(outcome: Outcome<T>) -> RawAnswer {
     Ok(match outcome {
         Outcome::Complete(output) => Outcome::Complete(result_text(&output).map_err(JobError::retryable)?),
         Outcome::Snooze(delay) => Outcome::Snooze(delay),

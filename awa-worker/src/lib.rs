@@ -21,6 +21,8 @@ mod attempts;
 mod blocked;
 mod bounded;
 mod callback;
+#[doc(hidden)]
+pub mod checked_handler;
 mod client;
 mod config;
 mod context;
@@ -36,9 +38,11 @@ mod handler;
 mod heartbeat;
 mod idle;
 mod jitter;
+mod kind_limit;
 mod leftovers;
 mod looker;
 mod maintenance;
+mod middleware;
 mod operate;
 mod panics;
 mod progress_buffer;
@@ -55,11 +59,14 @@ mod taken;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "tower")]
+mod tower;
 mod verdict;
 mod watch;
 mod watched;
 
-pub use awa_macros::JobArgs;
+pub use async_trait::async_trait;
+pub use awa_macros::{JobArgs, debug_handler};
 pub use awa_model::{
     CallbackId, Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobEdit, JobId, JobState,
     Kind, NewJob, OnConflict, Outcome, Priority, Progress, ProgressError, QueueName, RetryPolicy, RunLease, Unique,
@@ -75,7 +82,7 @@ pub use crate::attempts::CancelReason;
 pub use crate::callback::{Callback, NO_PAYLOAD, callback_complete, callback_fail, callback_resume};
 pub use crate::client::{Client, ClientBuilder};
 pub use crate::config::{BuildError, Mistake, QueueConfig};
-pub use crate::context::{CheckpointError, JobContext, ProgressHandle, StepError};
+pub use crate::context::{CheckpointError, JobContext, MetadataError, ProgressHandle, StepError};
 pub use crate::enqueue::{enqueue, enqueue_copy, enqueue_many};
 pub use crate::error::{JobError, ResultExt};
 pub use crate::failure::Error;
@@ -83,10 +90,13 @@ pub use crate::handler::{
     Data, FromContext, Handler, HandlerExt, Registration, Requirement, ViaRegistration, ViaWorker, Worker,
 };
 pub use crate::leftovers::{ShutdownReport, Unfinished, UnfinishedEnd};
+pub use crate::middleware::{Enqueued, Executed, JobDraft, JobOutput, Middleware, Next, NextEnqueue};
 pub use crate::runtime::Running;
 pub use crate::schema::migrate;
 pub use crate::shutdown::Shutdown;
 pub use crate::signal::shutdown_signal;
+#[cfg(feature = "tower")]
+pub use crate::tower::{JobFailure, JobRequest, RunJob, TowerMiddleware};
 pub use crate::watch::{WaitError, Watch};
 
 /// The README's examples compile.
@@ -94,8 +104,10 @@ pub use crate::watch::{WaitError, Watch};
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// What the code that `#[derive(JobArgs)]` writes refers to. No part of the public interface.
+/// What the code that the macros write refers to. No part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use awa_model;
+
+    pub use crate::checked_handler as handler;
 }

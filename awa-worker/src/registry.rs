@@ -8,6 +8,7 @@ use awa_model::{JobArgs, Kind, RetryPolicy};
 
 use crate::config::Mistake;
 use crate::handler::{Erased, ErasedHandler, Handler, Requirement};
+use crate::kind_limit::KindLimit;
 
 /// The values given with `data`, by type.
 #[derive(Default, Clone)]
@@ -23,8 +24,10 @@ impl SharedData {
 
 /// A handler and what was chosen at its registration.
 pub(crate) struct Registered {
-    pub(crate) handler: Box<dyn ErasedHandler>,
+    pub(crate) handler: Arc<dyn ErasedHandler>,
     pub(crate) retry_policy: Option<RetryPolicy>,
+    /// How many run at once, if the kind says.
+    pub(crate) limit: Option<KindLimit>,
 }
 
 /// All handlers of a client; complete when the client is built, and never changed afterwards.
@@ -44,7 +47,12 @@ impl Registry {
     {
         let name = <H::Args as JobArgs>::KIND;
         let retry_policy = handler.retry_policy();
-        let registered = Arc::new(Registered { handler: Box::new(Erased::new(handler)), retry_policy });
+        let max_workers = handler.max_workers();
+        if max_workers == Some(0) {
+            self.mistakes.push(Mistake::NoWorkersOfKind { kind: name });
+        }
+        let limit = max_workers.map(KindLimit::new);
+        let registered = Arc::new(Registered { handler: Arc::new(Erased::new(handler)), retry_policy, limit });
         self.needs.extend(H::requires().into_iter().map(|requirement| (name, requirement)));
         self.serve(name, &registered);
         for alias in <H::Args as JobArgs>::ALIASES {

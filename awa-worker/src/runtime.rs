@@ -183,6 +183,7 @@ pub(crate) fn engine(
         pool,
         cursors: Cursors::new(worker, &shared.registry.kinds(), &queues),
         registry: Arc::clone(&shared.registry),
+        layers: Arc::clone(&shared.layers),
         services: Arc::new(services),
         attempts: Arc::new(Attempts::default()),
         slots: Slots::new(&shared.queues),

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use awa_model::QueueName;
 use tokio::sync::Notify;
@@ -22,6 +23,7 @@ pub(crate) struct Slots {
 #[derive(Debug)]
 struct Lane {
     name: QueueName,
+    timeout: Option<Duration>,
     free: AtomicUsize,
     freed: Arc<Notify>,
 }
@@ -29,6 +31,13 @@ struct Lane {
 /// The right to hold one job. Dropping it gives the capacity back.
 #[derive(Debug)]
 pub(crate) struct Slot(Arc<Lane>);
+
+impl Slot {
+    /// The time that one attempt of its queue may take.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.0.timeout
+    }
+}
 
 impl Drop for Slot {
     fn drop(&mut self) {
@@ -43,6 +52,7 @@ impl Slots {
         let lane = |queue: &ServedQueue| {
             Arc::new(Lane {
                 name: queue.name.clone(),
+                timeout: queue.timeout,
                 free: AtomicUsize::new(queue.max_workers),
                 freed: Arc::clone(&freed),
             })
@@ -88,6 +98,7 @@ mod tests {
         let queue = |(name, max_workers): &(&str, usize)| ServedQueue {
             name: QueueName::new((*name).to_owned()).unwrap(),
             max_workers: *max_workers,
+            timeout: None,
         };
         Slots::new(&limits.iter().map(queue).collect::<Vec<_>>())
     }

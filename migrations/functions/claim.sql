@@ -18,7 +18,8 @@ declare
             with claimed as (
                 update awa.jobs_hot_@segment as job
                    set state = 'running',
-                       attempt = (job.attempt + 1)::smallint,
+                       -- Whoever wrote an attempt as large as that: it must not fail the whole claim.
+                       attempt = least(job.attempt + 1, 32767)::smallint,
                        run_lease = job.run_lease + 1,
                        attempted_at = now(),
                        attempted_by = p_worker,

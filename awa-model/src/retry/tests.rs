@@ -37,6 +37,28 @@ fn a_custom_rule_sees_the_attempt_and_is_held_to_the_maximum() {
     assert_eq!(RetryPolicy::custom(|_| Duration::MAX).delay(1, 0.0), limits::RETRY_DELAY_MAX);
 }
 
+// RETRY-02
+#[test]
+fn every_policy_has_a_delay_at_every_attempt_there_can_be() {
+    let doubling = |attempt: u32| Duration::from_secs(2).saturating_mul(2_u32.saturating_pow(attempt));
+    let policies = [
+        RetryPolicy::exponential(),
+        RetryPolicy::fixed(Duration::MAX),
+        RetryPolicy::custom(move |attempt| doubling(attempt).saturating_mul(1_000_000)),
+    ];
+    for policy in policies {
+        for jitter in [0.0, 0.5, 1.0] {
+            let mut before = Duration::ZERO;
+            for attempt in 1..=32_767 {
+                let delay = policy.delay(attempt, jitter);
+                assert!(delay > Duration::ZERO && delay >= before, "{policy:?} at {attempt}: {delay:?}");
+                assert!(delay <= limits::RETRY_DELAY_MAX, "{policy:?} at {attempt}: {delay:?}");
+                before = delay;
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn exponential_delays_stay_between_one_second_and_thirty_hours(attempt: u32, jitter: f64) {

@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod attempt;
 mod audit;
+mod backoff;
 mod callback;
 mod callback_keys;
 mod callback_races;

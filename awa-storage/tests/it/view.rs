@@ -77,6 +77,9 @@ async fn insert_refuses_what_enqueue_refuses_in_its_words_and_what_nobody_sets()
         let answer = refusal(&pool, &format!("insert into awa.jobs ({columns}) values ({values})")).await;
         assert_eq!(answer, ("22023".to_owned(), message.to_owned()));
     }
+    // RETRY-06: the column is no wider than that.
+    let beyond = refusal(&pool, "insert into awa.jobs (kind, max_attempts) values ('a', 32768)").await;
+    assert_eq!(beyond, ("22003".to_owned(), "smallint out of range".to_owned()));
     assert_eq!(states(&pool).await, "");
 }
 

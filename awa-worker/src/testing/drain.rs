@@ -100,7 +100,11 @@ impl Drain {
     pub async fn run_in(self, db: &mut PgConnection, client: &Client, queue: &str) -> Result<Drained, Error> {
         panics::install_hook();
         let queue = QueueName::new(queue.to_owned()).map_err(InvalidJob::from)?;
-        let shared = Arc::new(client.shared().serving(ServedQueue { name: queue.clone(), max_workers: ATTEMPTS_MAX }));
+        let shared = client.shared();
+        // As long as the client would let an attempt of this queue run.
+        let timeout = shared.queues.iter().find(|served| served.name == queue).and_then(|served| served.timeout);
+        let served = ServedQueue { name: queue.clone(), max_workers: ATTEMPTS_MAX, timeout };
+        let shared = Arc::new(shared.serving(served));
         let worker = WorkerId::random();
         let (connection, requests) = lent::lend();
         let requested = Requests::new(self.faults.fail_request);

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::panic::panic_any;
+use std::sync::Arc;
 
 use awa_worker::{JobContext, JobError, NewJob, QueueConfig};
 use serde_json::Value;
+use tokio::sync::Barrier;
 
-use crate::support::{Other, Probe, Rig, drain, probe};
+use crate::support::{Other, Probe, Rig, drain, probe, until};
 
 struct Bomb;
 
@@ -103,9 +105,16 @@ async fn every_panic_is_a_failed_attempt_with_a_message() {
 #[tokio::test]
 async fn a_thousand_panics_cost_no_capacity() {
     let rig = Rig::new().await;
-    let handler = async |job: Other| -> Result<(), JobError> {
-        assert!(job.number < 0, "number {}", job.number);
-        Ok(())
+    let all_in = Arc::new(Barrier::new(10));
+    let handler = move |job: Other| {
+        let all_in = Arc::clone(&all_in);
+        async move {
+            assert!(job.number < 0, "number {}", job.number);
+            if job.number < -1 {
+                all_in.wait().await;
+            }
+            Ok::<_, JobError>(())
+        }
     };
     let client = rig.client().queue("default", QueueConfig::new().max_workers(10)).register(handler).build().unwrap();
     let running = client.start().await.unwrap();
@@ -113,6 +122,10 @@ async fn a_thousand_panics_cost_no_capacity() {
     awa_worker::enqueue_many(&rig.pool, jobs).await.unwrap();
     let last = rig.enqueue(NewJob::new(&Other { number: -1 }).priority(4)).await;
     rig.state(last, "completed").await;
+    // Full concurrency: each of them returns only when ten run at once.
+    awa_worker::enqueue_many(&rig.pool, (0..10).map(|_| Other { number: -2 })).await.unwrap();
+    until("ten at once", async || rig.count("select count(*) from awa.jobs where state = 'completed'").await == 11)
+        .await;
     drain(&running).await;
     assert_eq!(rig.count("select count(*) from awa.jobs where state = 'failed'").await, 1000);
 }

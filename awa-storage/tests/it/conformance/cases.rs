@@ -109,6 +109,9 @@ fn refused() -> Vec<Case> {
         refuse("priority is 9; it must be 1 to 4", work(json!({ "priority": 9 }))),
         refuse("max_attempts is 0; it must be 1 to 1000", work(json!({ "max_attempts": 0 }))),
         refuse("max_attempts is 1001; it must be 1 to 1000", work(json!({ "max_attempts": 1001 }))),
+        // RETRY-06
+        refuse("max_attempts is -1; it must be 1 to 1000", work(json!({ "max_attempts": -1 }))),
+        refuse("max_attempts is 32767; it must be 1 to 1000", work(json!({ "max_attempts": 32767 }))),
         refuse(
             "run_at is in the year 10000; it must be in the years 1 to 9999",
             work(json!({ "run_at": "+10000-01-01T00:00:00Z" })),
@@ -292,6 +295,8 @@ pub(super) const NO_JOBS: &[(&str, &str)] = &[
         r#"[{"kind":"a","priority":1e400}]"#,
         "jobs[0].priority is 1000000000000000000000000000000000000000000000000000000000000000…; it must be 1 to 4",
     ),
+    // RETRY-06
+    (r#"[{"kind":"a","max_attempts":32768}]"#, "jobs[0].max_attempts is 32768; it must be 1 to 1000"),
     (r#"[{"kind":"a","max_attempts":-99999999999}]"#, "jobs[0].max_attempts is -99999999999; it must be 1 to 1000"),
     (r#"[{"kind":"a","tags":"x"}]"#, r#"jobs[0].tags is "x"; it must be an array of texts"#),
     (r#"[{"kind":"a","tags":[["x"]]}]"#, r#"jobs[0].tags is [["x"]]; it must be an array of texts"#),

@@ -1,0 +1,6 @@
+use awa_macros::debug_handler;
+
+#[debug_handler]
+struct Resize;
+
+fn main() {}

@@ -1,0 +1,6 @@
+use awa_macros::debug_handler;
+
+#[debug_handler]
+async fn resize(_job: u8) {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use awa_macros::debug_handler;
+
+#[debug_handler(strict)]
+async fn resize(_job: u8) -> Result<(), String> {
+    Ok(())
+}
+
+fn main() {}
