@@ -23,9 +23,8 @@ const POOL_SIZE: u32 = 20;
 /// How long it may take to listen.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// Where the newer source comes from.
-const SOURCES: &str = "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
-                       http://deb.debian.org/debian trixie main\n";
+/// The release of Debian that has a newer source, and the keys that it is signed with.
+const NEWER: (&str, &str) = ("trixie", "/usr/share/keyrings/debian-archive-keyring.gpg");
 
 /// A running PgBouncer. It ends with this value, and at the latest with its server.
 pub(crate) struct Pooler {
@@ -142,7 +141,7 @@ fn build(place: &Path) -> Result {
     let work = target_directory().join("pgbouncer");
     fs::create_dir_all(work.join("lists/partial"))?;
     fs::create_dir_all(work.join("source"))?;
-    fs::write(work.join("sources.list"), SOURCES)?;
+    fs::write(work.join("sources.list"), sources()?)?;
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         for (option, place) in [("Dir::Etc::SourceList", "sources.list"), ("Dir::State::Lists", "lists")] {
@@ -172,6 +171,15 @@ fn build(place: &Path) -> Result {
     let unfinished = directory.join(format!("unfinished-{}", std::process::id()));
     fs::copy(work.join("source/pgbouncer"), &unfinished)?;
     Ok(fs::rename(unfinished, place)?)
+}
+
+/// The newer source, from where this machine takes its packages.
+fn sources() -> Result<String> {
+    let mut asked = Command::new("apt-get");
+    let told = output(asked.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]))?;
+    let mirror = told.lines().find(|line| line.ends_with("/debian/")).ok_or("apt-get knows no mirror of Debian")?;
+    let (release, keys) = NEWER;
+    Ok(format!("deb-src [signed-by={keys}] {mirror} {release} main\n"))
 }
 
 #[cfg(test)]
