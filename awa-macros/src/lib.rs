@@ -73,7 +73,7 @@ pub fn derive_job_args(input: TokenStream) -> TokenStream {
 /// part is checked by itself: that it is an `async fn`, its args, what it takes after them, what it returns, and that its
 /// future may move between threads. The attribute changes nothing and leaves nothing in the program, so it may stay.
 ///
-/// ```ignore
+/// ```text
 /// #[awa_worker::debug_handler]
 /// async fn resize(job: ResizeImage, store: Data<Store>) -> Result<Thumbnail, JobError> { … }
 /// ```
