@@ -6,7 +6,7 @@ use crate::command::{Result, cargo, run};
 
 /// Name of a step, and what `cargo` is called with. The quick ones first: they find most mistakes. Benches are built and
 /// run once, measuring nothing (`--long` because their programs know no names to skip).
-const STEPS: [(&str, &[&str]); 12] = [
+const STEPS: [(&str, &[&str]); 11] = [
     ("format", &["fmt", "--all", "--check"]),
     ("tidy", &["xtask", "tidy"]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
@@ -16,7 +16,6 @@ const STEPS: [(&str, &[&str]); 12] = [
     ("tests and doc tests", &["xtask", "test"]),
     ("storage on the oldest server", &["xtask", "test", "--pg", "14", "--storage"]),
     ("storage on the newest server", &["xtask", "test", "--pg", "18", "--storage"]),
-    ("storage and worker behind a pooler", &["xtask", "test", "--pooler"]),
     ("benches once", &["xtask", "test", "--long", "--", "-p", "awa-benches", "--benches"]),
     ("demo", &["xtask", "demo", "--jobs", "40"]),
 ];
