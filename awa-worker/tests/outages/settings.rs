@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 
 use crate::log;
 use crate::support::{Rig, drain, until};
@@ -10,10 +10,10 @@ use crate::worker::{CONNECTIONS, DISCONNECT, GATES, JOBS, answer, client, count,
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Changes a setting of the database of this test, for connections to come.
-async fn alter(rig: &Rig, setting: &str) {
+/// Changes a setting of the database of this test, for connections to come. `db` must be one that may write.
+async fn alter(db: impl PgExecutor<'_>, rig: &Rig, setting: &str) {
     let statement = format!("alter database {} set {setting}", rig.database.name());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&rig.pool).await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(db).await.unwrap();
 }
 
 // A failover leaves clients with a server that only reads, until somebody promotes it.
@@ -26,12 +26,12 @@ async fn read_only_database_stops_the_worker_only_until_it_can_be_written_again(
     in_state(&rig.pool, "completed", 10).await;
     // This connection was there before, and goes on writing.
     let mut before = rig.pool.acquire().await.unwrap();
-    alter(&rig, "default_transaction_read_only = on").await;
+    alter(&mut *before, &rig, "default_transaction_read_only = on").await;
     rig.count(DISCONNECT).await;
     until("new connections", async || rig.count(CONNECTIONS).await > 0).await;
     awa_worker::enqueue(&mut *before, crate::support::probe("late")).await.map(drop).unwrap();
     log::logged(&["trying again", "read-only transaction"]).await;
-    alter(&rig, "default_transaction_read_only = off").await;
+    alter(&mut *before, &rig, "default_transaction_read_only = off").await;
     rig.count(DISCONNECT).await;
     in_state(&rig.pool, "completed", 11).await;
     assert_eq!(rig.count(JOBS).await, 11);
@@ -46,9 +46,9 @@ async fn timeouts_for_people_end_neither_statements_nor_connections_of_a_worker(
         ["statement_timeout", "idle_session_timeout", "idle_in_transaction_session_timeout"].map(|name| (name, "0"));
     let observer = PgPool::connect_with(rig.database.options().options(ours)).await.unwrap();
     for timeout in ["statement_timeout", "idle_session_timeout", "idle_in_transaction_session_timeout"] {
-        alter(&rig, &format!("{timeout} = '200ms'")).await;
+        alter(&rig.pool, &rig, &format!("{timeout} = '200ms'")).await;
     }
-    alter(&rig, "default_transaction_isolation = 'serializable'").await;
+    alter(&rig.pool, &rig, "default_transaction_isolation = 'serializable'").await;
     let mut locked = observer.begin().await.unwrap();
     sqlx::raw_sql("lock table awa.jobs_hot in share row exclusive mode").execute(&mut *locked).await.unwrap();
     let running = client(&rig.pool, 10).poll_interval(HOUR).register(answer).build().unwrap().start().await.unwrap();
