@@ -9,14 +9,14 @@ use crate::command::{Result, cargo, run};
 const STEPS: [(&str, &[&str]); 11] = [
     ("format", &["fmt", "--all", "--check"]),
     ("tidy", &["xtask", "tidy"]),
-    ("clippy", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
-    ("query metadata", &["xtask", "sqlx", "--check"]),
+    ("clippy and query metadata", &["xtask", "sqlx", "--check"]),
     ("docs/schema.sql", &["xtask", "schema", "--check"]),
     ("rustdoc", &["doc", "--workspace", "--no-deps", "--quiet"]),
     ("tests and doc tests", &["xtask", "test"]),
     ("storage on the oldest server", &["xtask", "test", "--pg", "14", "--storage"]),
     ("storage on the newest server", &["xtask", "test", "--pg", "18", "--storage"]),
-    ("benches once", &["xtask", "test", "--long", "--", "-p", "awa-benches", "--benches"]),
+    ("storage and worker behind a pooler", &["xtask", "test", "--pooler"]),
+    ("benches once", &["xtask", "test", "--long", "--", "--bench", "horizon", "--bench", "job", "--bench", "progress"]),
     ("demo", &["xtask", "demo", "--jobs", "40"]),
 ];
 

@@ -19,7 +19,12 @@ pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// The cargo that runs this program, in the workspace.
+/// What `cargo run` tells this program about its own package. A cargo below must not see it: build scripts of
+/// dependencies (ring's) are run again when these change, and with them goes everything built on top.
+const OF_THIS_PACKAGE: [&str; 5] =
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"];
+
+/// The cargo that runs this program, in the workspace, as if it had been called from a shell.
 ///
 /// A `DATABASE_URL` of the developer stays out: only `migrate` and `pg` may read it.
 pub(crate) fn cargo<I>(arguments: I) -> Command
@@ -29,6 +34,11 @@ where
 {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace()).args(arguments).env_remove("DATABASE_URL");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| OF_THIS_PACKAGE.iter().any(|prefix| name.starts_with(prefix))) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

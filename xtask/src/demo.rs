@@ -75,7 +75,8 @@ async fn kill_one(fleet: &mut Fleet, watch: &mut Child, url: &str, run: i64) -> 
 /// Builds the application and finds out where it was put.
 fn build() -> Result<PathBuf> {
     println!("building the application");
-    let mut build = cargo(["build", "--quiet", "--package", "awa-worker", "--example", "demo"]);
+    // With the features of a build of all, so that what other commands have built is not built anew.
+    let mut build = cargo(["build", "--quiet", "--workspace", "--example", "demo"]);
     build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     output(&mut build)?
         .lines()

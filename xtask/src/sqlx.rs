@@ -1,7 +1,8 @@
 //! `cargo xtask sqlx`: writes the query metadata that ordinary builds check statements against.
 //!
 //! Compiling awa-storage against a migrated database writes it; sqlx-cli is not needed. Everything is written anew, so
-//! that the metadata of a statement that is gone goes too.
+//! that the metadata of a statement that is gone goes too. What compiles is clippy, over the whole workspace: a check has
+//! seen both, and builds nothing that another command would build again with other features.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +16,7 @@ use crate::postgres::{Profile, Target};
 /// Arguments of `sqlx`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Change nothing; fail if the metadata is not what it should be.
+    /// Change nothing; fail if the metadata is not what it should be, or if clippy warns.
     #[arg(long)]
     check: bool,
     /// Use this server instead of a private one: a scratch database is made and dropped there.
@@ -33,8 +34,11 @@ pub(crate) fn sqlx(options: &Options) -> Result {
     let server = Target::choose(options.database_url.as_deref(), Profile::Test, None)?;
     let scratch = Scratch::migrated(&server.url())?;
     touch_sources()?;
-    let mut check = cargo(["check", "-q", "-p", "awa-storage", "--all-features", "--all-targets"]);
-    run(check.env("AWA_SQLX_DATABASE_URL", scratch.url()).env("SQLX_OFFLINE_DIR", &fresh))?;
+    let mut clippy = cargo(["clippy", "--quiet", "--workspace", "--all-targets", "--"]);
+    if options.check {
+        clippy.args(["-D", "warnings"]);
+    }
+    run(clippy.env("AWA_SQLX_DATABASE_URL", scratch.url()).env("SQLX_OFFLINE_DIR", &fresh))?;
     let committed = workspace().join("awa-storage/.sqlx");
     let (old, new) = (read(&committed)?, read(&fresh)?);
     if old == new {

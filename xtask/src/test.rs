@@ -24,7 +24,8 @@ pub(crate) struct Options {
     /// Only the suites that depend on the server (storage, migrations, maintenance), without building anything again.
     #[arg(long)]
     storage: bool,
-    /// Through PgBouncer in transaction mode: the suites of storage and worker, where no session is needed.
+    /// Through PgBouncer in transaction mode: the suites of storage and worker, where no session is needed, without
+    /// building anything again.
     #[arg(long, conflicts_with_all = ["database_url", "storage"])]
     pooler: bool,
     /// Use this server instead: databases named awa_test_… are made and dropped there.
@@ -39,19 +40,20 @@ pub(crate) struct Options {
 /// Runs them. The error is that a test failed.
 pub(crate) fn test(options: &Options) -> Result {
     let server = Target::choose(options.database_url.as_deref(), Profile::Test, options.pg)?;
-    if options.storage {
+    if options.storage || options.pooler {
         let given = options.arguments.iter().map(String::as_str).filter(|argument| *argument != "--");
         let skip = ["--skip", LONG].into_iter().filter(|_| !options.long);
-        return suites::run_suites(&server, &given.chain(["--quiet"]).chain(skip).collect::<Vec<_>>());
+        let arguments: Vec<&str> = given.chain(["--quiet"]).chain(skip).collect();
+        return if options.pooler {
+            suites::through_pooler(&server, &pooler_before(&server)?, &arguments)
+        } else {
+            suites::on_server(&server, &arguments)
+        };
     }
-    let pooler = if options.pooler { Some(pooler_before(&server)?) } else { None };
     let mut command = cargo(["test"]);
     command.args(arguments(options)).env("AWA_TEST_DATABASE_URL", server.url()).env("PATH", server.path()?);
     // Tests that stop and restart a server have this program start one.
     command.env("AWA_TEST_XTASK", std::env::current_exe()?);
-    if let Some(pooler) = &pooler {
-        command.env("AWA_TEST_POOLER_URL", pooler.url());
-    }
     run(&mut command)
 }
 
@@ -68,10 +70,7 @@ fn arguments(options: &Options) -> Vec<&str> {
     let split = given.iter().position(|argument| *argument == "--").unwrap_or(given.len());
     let (to_cargo, to_tests) = given.split_at(split);
     let mut all = Vec::new();
-    if options.pooler {
-        // One program each, so that what a filter names is looked for in these alone.
-        all.extend(["-p", "awa-storage", "-p", "awa-worker", "--test", "it"]);
-    } else if !to_cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package")) {
+    if !to_cargo.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package")) {
         all.push("--workspace");
     }
     // One failing program does not keep the others from being run.
