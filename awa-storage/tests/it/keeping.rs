@@ -3,17 +3,21 @@
 
 use std::time::Duration;
 
-use awa_model::{EDGES, Edge, JobState, Transition};
+use awa_model::{CallbackId, EDGES, Edge, JobState, Transition};
 use awa_storage::{
+    Lease,
+    callback::Answered,
     settle::{Completion, Settlement, Verdict, complete_alone, complete_in, complete_many, settle_many},
     testing::TestDatabase,
 };
 use serde_json::{Value, json};
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use crate::hops::claimed;
-use crate::scene::{begin, count, insert_full, rescue_all, row, run};
+use crate::scene::{begin, count, insert_full, rescue_all, row, run, text};
 use crate::transitions::relation;
+use crate::waiting::Answer;
 
 /// How a job takes an edge.
 #[derive(Clone, Debug)]
@@ -22,6 +26,14 @@ enum Way {
     Sql(&'static str),
     /// Its attempt ends.
     End(Verdict),
+    /// Its attempt ends by waiting for its callback,
+    Park,
+    /// whose answer has come already,
+    ParkResumed,
+    /// or for one that it has not opened.
+    ParkStray,
+    /// Somebody answers its callback.
+    Outside(Answer),
     Complete,
     CompleteAlone,
     CompleteIn,
@@ -31,7 +43,8 @@ enum Way {
     Overrun,
 }
 
-use Way::{Complete, CompleteAlone, CompleteIn, Death, End, Overrun, Sql};
+use JobState::{Available, Cancelled, Completed, Failed, Retryable, Running, Scheduled, WaitingExternal};
+use Way::{Complete, CompleteAlone, CompleteIn, Death, End, Outside, Overrun, Park, ParkResumed, ParkStray, Sql};
 
 const PROMOTE: Way = Sql("select awa.promote(null, null, 10)");
 const RUN_NOW: Way = Sql("select awa.run_now($)");
@@ -55,42 +68,52 @@ fn error() -> String {
     "new".to_owned()
 }
 
-/// Every way along this edge.
-fn ways(edge: &Edge) -> Vec<Way> {
-    let runs = edge.from == Some(JobState::Running);
-    match edge.by {
-        Transition::Enqueue => vec![],
-        Transition::Promote => vec![PROMOTE],
-        Transition::RunNow => vec![RUN_NOW],
-        Transition::Claim => vec![Sql("select 1")],
-        Transition::Complete => vec![Complete, CompleteAlone, CompleteIn],
-        Transition::Retry => vec![
+/// Every way along this edge. One that has no line here is a failure.
+fn ways(from: JobState, edge: &Edge) -> Vec<Way> {
+    match (from, edge.by) {
+        (Scheduled | Retryable, Transition::Promote | Transition::Displace) => vec![PROMOTE],
+        (Scheduled | Retryable, Transition::RunNow) => vec![RUN_NOW],
+        (Available, Transition::Claim) => vec![Sql("select 1")],
+        (Running, Transition::Complete) => vec![Complete, CompleteAlone, CompleteIn],
+        (Running, Transition::Retry) => vec![
             End(Verdict::Retry { after: None, error: error() }),
             End(Verdict::Committed { after: None, error: error() }),
+            ParkStray,
         ],
-        Transition::Snooze => vec![End(Verdict::Snooze { after: Duration::from_secs(9) })],
-        Transition::Release => vec![End(Verdict::Release)],
-        Transition::Fail => vec![End(Verdict::Fail { error: error() })],
-        Transition::Rescue => vec![Death, Overrun],
-        Transition::Cancel if runs => vec![CANCEL, CANCEL_BY_VIEW, End(Verdict::Cancel { reason: error() })],
-        Transition::Cancel => vec![CANCEL, CANCEL_BY_VIEW],
-        Transition::Displace if runs => vec![
+        (Running, Transition::Snooze) => vec![End(Verdict::Snooze { after: Duration::from_secs(9) })],
+        (Running, Transition::Release) => vec![End(Verdict::Release)],
+        (Running, Transition::Fail) => vec![End(Verdict::Fail { error: error() })],
+        (Running, Transition::Rescue) => vec![Death, Overrun],
+        (Running, Transition::Cancel) => vec![CANCEL, CANCEL_BY_VIEW, End(Verdict::Cancel { reason: error() })],
+        (Scheduled | Available | WaitingExternal | Retryable, Transition::Cancel) => vec![CANCEL, CANCEL_BY_VIEW],
+        (Running, Transition::Displace) => vec![
             End(Verdict::Retry { after: None, error: error() }),
             End(Verdict::Release),
             End(Verdict::Snooze { after: Duration::from_secs(9) }),
+            Park,
+            ParkResumed,
+            PARK,
+            PARK_RESUMED,
             Death,
         ],
-        Transition::Displace if edge.from == Some(JobState::WaitingExternal) => vec![RESUME, EXPIRE],
-        Transition::Displace => vec![PROMOTE],
-        Transition::OperatorRetry => vec![RETRY],
-        Transition::Delete => vec![DELETE, DELETE_BY_VIEW],
-        Transition::Prune => vec![PRUNE],
-        Transition::Park if edge.to == Some(JobState::Available) => vec![PARK_RESUMED],
-        Transition::Park => vec![PARK],
-        Transition::Resume => vec![RESUME],
-        Transition::CompleteExternally => vec![Sql("select awa.callback_complete(id) from awa.callbacks")],
-        Transition::FailExternally => vec![Sql("select awa.callback_fail(id, 'new') from awa.callbacks")],
-        Transition::CallbackTimeout => vec![EXPIRE],
+        (WaitingExternal, Transition::Displace) => vec![RESUME, Outside(Answer::Resume), EXPIRE],
+        (Running, Transition::Park) if edge.to == Some(Available) => vec![PARK_RESUMED, ParkResumed],
+        (Running, Transition::Park) => vec![PARK, Park],
+        (WaitingExternal, Transition::Resume) => vec![RESUME, Outside(Answer::Resume)],
+        (Running | WaitingExternal, Transition::CompleteExternally) => {
+            vec![Sql("select awa.callback_complete(id) from awa.callbacks"), Outside(Answer::Complete)]
+        }
+        (Running | WaitingExternal, Transition::FailExternally) => {
+            vec![Sql("select awa.callback_fail(id, 'new') from awa.callbacks"), Outside(Answer::Fail)]
+        }
+        (WaitingExternal, Transition::CallbackTimeout) => vec![EXPIRE],
+        (Failed | Cancelled, Transition::OperatorRetry) => vec![RETRY],
+        (
+            Scheduled | Available | Running | WaitingExternal | Retryable | Completed | Failed | Cancelled,
+            Transition::Delete,
+        ) => vec![DELETE, DELETE_BY_VIEW],
+        (Completed | Failed | Cancelled, Transition::Prune) => vec![PRUNE],
+        (from, by) => panic!("no way is known by which {by} takes a job that is {from}"),
     }
 }
 
@@ -100,15 +123,20 @@ async fn scene(pool: &PgPool, edge: &Edge, from: JobState) -> i64 {
     // What is pruned is parked; completed jobs elsewhere go with their segment.
     let relation = if edge.by == Transition::Prune { "jobs_hot_parked" } else { relation(starts) };
     let id = insert_full(pool, relation, starts.as_str()).await;
-    if edge.when == "attempts spent" {
-        // A claim adds one.
-        let spent = if from == JobState::Running { "attempt + 1" } else { "attempt" };
-        run(pool, &format!("update awa.jobs_hot set max_attempts = {spent}")).await;
-        run(pool, &format!("update awa.scheduled_jobs set max_attempts = {spent}")).await;
+    match edge.when {
+        "attempts spent" => {
+            // A claim adds one.
+            let spent = if from == JobState::Running { "attempt + 1" } else { "attempt" };
+            run(pool, &format!("update awa.jobs_hot set max_attempts = {spent}")).await;
+            run(pool, &format!("update awa.scheduled_jobs set max_attempts = {spent}")).await;
+        }
+        "" | "attempts left" | "not answered yet" | "resumed already" => {}
+        when => panic!("nobody knows how to set up: {when}"),
     }
     if edge.by == Transition::Displace {
         // The key is held while the job is available, and is not while it runs; from elsewhere it has to be taken.
-        run(pool, "update awa.jobs_hot set unique_states = 1 | 2 | 16").await;
+        let mask = if from == JobState::Running { "1 | 2 | 8 | 16" } else { "1 | 2 | 16" };
+        run(pool, &format!("update awa.jobs_hot set unique_states = {mask}")).await;
         run(pool, "update awa.scheduled_jobs set unique_states = 2").await;
     }
     id
@@ -121,6 +149,11 @@ async fn displace(pool: &PgPool) {
         "insert into awa.jobs_hot (kind, unique_key, unique_states) values ('holder', decode(md5('full'), 'hex'), 255)",
     )
     .await;
+}
+
+async fn end(pool: &PgPool, lease: Lease, verdict: Verdict) {
+    let settlement = Settlement { lease, verdict, progress: None };
+    assert!(settle_many(pool, &[settlement]).await.expect("settled")[0].is_applied());
 }
 
 async fn take(database: &TestDatabase, edge: &Edge, id: i64, way: Way) {
@@ -137,14 +170,23 @@ async fn take(database: &TestDatabase, edge: &Edge, id: i64, way: Way) {
                 select id, run_lease, now(), state = 'waiting_external' from awa.jobs where id = $";
     run(&pool, &open.replace('$', &id.to_string())).await;
     let lease = || lease.expect("a running job");
+    let callback = text(&pool, "select id from awa.callbacks").await.parse::<CallbackId>();
+    let callback = || *callback.as_ref().expect("a callback");
     match way {
         Sql(_) if edge.by == Transition::Claim => drop(claimed(&pool).await),
         Sql(statement) => {
             run(&pool, &statement.replace('$', &id.to_string())).await;
         }
-        End(verdict) => {
-            let settlement = Settlement { lease: lease(), verdict, progress: None };
-            assert!(settle_many(&pool, &[settlement]).await.expect("settled")[0].is_applied());
+        End(verdict) => end(&pool, lease(), verdict).await,
+        Park => end(&pool, lease(), Verdict::Park { callback: callback() }).await,
+        ParkStray => end(&pool, lease(), Verdict::Park { callback: CallbackId::new(Uuid::nil()) }).await,
+        ParkResumed => {
+            let _ = Answer::Resume.give(&pool, callback()).await.expect("an answer");
+            end(&pool, lease(), Verdict::Park { callback: callback() }).await;
+        }
+        Outside(answer) => {
+            let answered = answer.give(&pool, callback()).await.expect("an answer");
+            assert!(matches!(answered, Answered::Applied { .. }), "{answered:?}");
         }
         Complete => {
             let completion = Completion { lease: lease(), result: None };
@@ -177,7 +219,7 @@ async fn every_edge_keeps_progress_unless_the_job_completes_or_goes() {
     let pool = database.pool();
     for edge in EDGES {
         let Some(from) = edge.from else { continue };
-        for way in ways(edge) {
+        for way in ways(from, edge) {
             let case = format!("{from}, {} by {way:?} {}", edge.by, edge.when);
             let id = scene(&pool, edge, from).await;
             if edge.by == Transition::Prune {
