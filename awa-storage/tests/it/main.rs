@@ -39,6 +39,7 @@ mod producing;
 mod promote;
 mod prune;
 mod rescue;
+mod restart;
 mod ring;
 mod ring_readers;
 mod ring_settings;

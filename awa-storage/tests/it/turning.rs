@@ -6,6 +6,7 @@ use sqlx::{AssertSqlSafe, Executor as _, PgConnection, PgPool};
 
 use crate::{
     model::look,
+    restart::Restarting,
     scene::{begin, count, registered, run, text, until_blocked},
 };
 
@@ -129,15 +130,14 @@ async fn judge(pool: &PgPool, effect: &str, name: &str) {
 }
 
 /// The step has been taken and is not committed: the write waits for it or goes round it.
-async fn write_during(write: (&str, &str, &'static str), step: (&str, &str, &str)) {
+async fn write_during(restarting: &Restarting, write: (&str, &str, &'static str), step: (&str, &str, &str)) {
     let name = format!("{} during {}", write.0, step.0);
-    let database = TestDatabase::new().await;
-    let pool = database.pool();
+    let (database, pool) = restarting.again().await;
     scene(&pool).await;
     if !step.1.is_empty() {
         run(&pool, step.1).await;
     }
-    let mut keeper = begin(&database).await;
+    let mut keeper = begin(database).await;
     run(&mut keeper, step.2).await;
     let mut writer = database.connect().await;
     let statement = write.1.to_owned();
@@ -162,15 +162,14 @@ const BLOCKED: &str = "select count(*) from pg_locks as waiting join pg_stat_act
                         where not waiting.granted and session.datname = current_database()";
 
 /// The write has been made and is not committed: the step gives up within its lock_timeout, or takes nothing away.
-async fn step_during(write: (&str, &str, &'static str), step: (&str, &str, &str)) {
+async fn step_during(restarting: &Restarting, write: (&str, &str, &'static str), step: (&str, &str, &str)) {
     let name = format!("{} during {}", step.0, write.0);
-    let database = TestDatabase::new().await;
-    let pool = database.pool();
+    let (database, pool) = restarting.again().await;
     scene(&pool).await;
     if !step.1.is_empty() {
         run(&pool, step.1).await;
     }
-    let mut writer = begin(&database).await;
+    let mut writer = begin(database).await;
     run(&mut writer, write.1).await;
     let mut keeper = database.connect().await;
     // Nobody commits before it has answered: it must not wait for that.
@@ -189,18 +188,20 @@ async fn step_during(write: (&str, &str, &'static str), step: (&str, &str, &str)
 
 #[tokio::test]
 async fn a_write_during_any_step_of_the_ring_has_its_effect() {
+    let restarting = Restarting::new().await;
     for step in STEPS {
         for write in WRITES {
-            write_during(write, step).await;
+            write_during(&restarting, write, step).await;
         }
     }
 }
 
 #[tokio::test]
 async fn a_step_of_the_ring_during_any_write_gives_up_or_does_no_harm() {
+    let restarting = Restarting::new().await;
     for step in STEPS {
         for write in WRITES {
-            step_during(write, step).await;
+            step_during(&restarting, write, step).await;
         }
     }
 }
