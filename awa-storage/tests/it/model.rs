@@ -5,6 +5,8 @@
 //! A failure prints its seed and its last steps; a seed that found something goes into `REGRESSIONS`.
 
 mod actions;
+mod answers;
+mod callbacks;
 mod maintenance;
 mod operators;
 mod table;

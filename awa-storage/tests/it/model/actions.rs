@@ -1,6 +1,9 @@
 //! What producers and workers do in the model: one step each, and what must have come of it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use awa_model::{Due, Inserted, JobState, Kind, OnConflict, PreparedJob, Transition, Unique, UniqueStates, WorkerId};
 use awa_storage::{
@@ -13,8 +16,12 @@ use awa_storage::{
 };
 use rand::{RngExt as _, rngs::StdRng};
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
-use super::table::{Allowed, Table};
+use super::{
+    callbacks::Given,
+    table::{Allowed, Table},
+};
 use crate::{
     producing::job,
     scene::{count, kinds, queue, registered, run},
@@ -70,10 +77,14 @@ pub(super) struct World<'a> {
     database: &'a TestDatabase,
     pub(super) rng: StdRng,
     pub(super) workers: Vec<Worker>,
-    held: Vec<Lease>,
+    pub(super) held: Vec<Lease>,
     settled: Vec<Settlement>,
     pub(super) open: Vec<Open>,
     pub(super) mark: SettledMark,
+    /// What was answered to which callback, and took effect.
+    pub(super) given: BTreeMap<Uuid, Given>,
+    /// What came with the last answer to go on, for each job that got one.
+    pub(super) resumed: BTreeMap<i64, Option<String>>,
 }
 
 pub(super) async fn worker(pool: &PgPool) -> Worker {
@@ -94,11 +105,12 @@ impl<'a> World<'a> {
         run(&pool, "select awa.configure_ring(snapshot_patience => '0')").await;
         let workers = vec![worker(&pool).await, worker(&pool).await, worker(&pool).await];
         let (held, settled, open) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pool, database, rng, workers, held, settled, open, mark: SettledMark::default() }
+        let (given, resumed, mark) = (BTreeMap::new(), BTreeMap::new(), SettledMark::default());
+        Self { pool, database, rng, workers, held, settled, open, mark, given, resumed }
     }
 
     pub(super) async fn step(&mut self, before: &Table) -> Step {
-        match self.rng.random_range(0..118) {
+        match self.rng.random_range(0..158) {
             0..16 => self.enqueue().await,
             16..20 => self.enqueue_many().await,
             20..24 => self.open().await,
@@ -117,7 +129,12 @@ impl<'a> World<'a> {
             95..98 => self.turn_claims().await,
             98..100 => self.audit().await,
             100..110 => self.operate(before).await,
-            _ => self.edit(before).await,
+            110..118 => self.edit(before).await,
+            118..134 => self.open_callback(before).await,
+            134..148 => self.answer(before).await,
+            148..153 => self.expire(before, 0.3).await,
+            153..155 => self.forget(before).await,
+            _ => self.payload(before).await,
         }
     }
 
@@ -256,20 +273,30 @@ impl<'a> World<'a> {
             .collect()
     }
 
-    fn is_good(before: &Table, lease: &Lease) -> bool {
+    pub(super) fn is_good(before: &Table, lease: &Lease) -> bool {
         before
             .jobs
             .get(&lease.job_id().get())
             .is_some_and(|job| job.state == JobState::Running && job.run_lease == lease.run_lease().get())
     }
 
-    /// A job that was rescued and promoted under the eyes of its attempt is as available as a release would leave it.
-    fn waits_unclaimed(before: &Table, one: &Settlement) -> bool {
-        one.verdict == Verdict::Release
-            && before
-                .jobs
-                .get(&one.lease.job_id().get())
-                .is_some_and(|job| job.state == JobState::Available && job.run_lease == one.lease.run_lease().get())
+    /// A job that is back in the queue under the eyes of its attempt is as a release or a snooze would leave it.
+    fn waits_unclaimed(before: &Table, one: &Settlement) -> Option<JobState> {
+        let job = before.jobs.get(&one.lease.job_id().get())?;
+        let state = match one.verdict {
+            Verdict::Release => JobState::Available,
+            Verdict::Snooze { .. } => JobState::Scheduled,
+            _ => return None,
+        };
+        (job.state == state && job.run_lease == one.lease.run_lease().get()).then_some(state)
+    }
+
+    /// It was completed from outside under this lease, which is what its attempt wants.
+    fn completed_before(before: &Table, lease: &Lease) -> bool {
+        before
+            .jobs
+            .get(&lease.job_id().get())
+            .is_some_and(|job| job.state == JobState::Completed && job.run_lease == lease.run_lease().get())
     }
 
     async fn complete(&mut self, before: &Table) -> Step {
@@ -290,6 +317,9 @@ impl<'a> World<'a> {
         step.allowed.edits = true;
         for (one, answer) in batch.into_iter().zip(answers) {
             match answer {
+                Some(answer) if Self::completed_before(before, &one.lease) => {
+                    step.fault = step.fault.or((!answer.is_applied()).then(|| format!("{:?} is lost", one.lease)));
+                }
                 Some(answer) => {
                     Self::expect(&mut step, before, &one.lease, answer.is_applied(), &[JobState::Completed]);
                 }
@@ -326,7 +356,10 @@ impl<'a> World<'a> {
         let leases = self.some_leases();
         let batch: Vec<Settlement> = leases
             .into_iter()
-            .map(|lease| Settlement { lease, verdict: self.verdict(), progress: Some("{}".to_owned()) })
+            .map(|lease| {
+                let verdict = self.parking(before, &lease).unwrap_or_else(|| self.verdict());
+                Settlement { lease, verdict, progress: Some("{}".to_owned()) }
+            })
             .collect();
         let together = settle_batch(&self.pool, &batch).await;
         let mut answers = Vec::new();
@@ -345,17 +378,23 @@ impl<'a> World<'a> {
             Transition::Fail,
             Transition::Cancel,
             Transition::Release,
+            Transition::Park,
             Transition::Displace,
         ];
         let mut step = Step::new(format!("settle {batch:?}: {answers:?}"), Allowed::by(&by));
-        for (one, answer) in batch.into_iter().zip(answers) {
+        let parked: Vec<bool> = batch.iter().map(|one| Self::parked_before(before, one, &batch)).collect();
+        for ((one, answer), parked) in batch.into_iter().zip(answers).zip(parked) {
             match answer {
                 Some(answer) => {
                     let states = match answer {
                         Guarded::Applied(state) => vec![state],
                         Guarded::Lost => Vec::new(),
                     };
-                    if !(answer == Guarded::Applied(JobState::Available) && Self::waits_unclaimed(before, &one)) {
+                    let as_it_would_be = Self::waits_unclaimed(before, &one).map(Guarded::Applied);
+                    if parked && !Self::is_good(before, &one.lease) {
+                        step.fault = step.fault.or((!answer.is_applied()).then(|| format!("{one:?} is lost")));
+                    } else if as_it_would_be != Some(answer) {
+                        Self::judge_parking(&mut step, before, &one, answer);
                         Self::expect(&mut step, before, &one.lease, answer.is_applied(), &states);
                     }
                     self.settled.push(one);
@@ -412,6 +451,11 @@ impl<'a> World<'a> {
             let table = super::table::look(&self.pool).await?;
             let _ = self.rescue(&table).await;
             let table = super::table::look(&self.pool).await?;
+            let expired = self.expire(&table, 1.0).await;
+            if let Some(fault) = expired.fault {
+                return Err(fault);
+            }
+            let table = super::table::look(&self.pool).await?;
             let _ = self.claim(&table).await;
             let table = super::table::look(&self.pool).await?;
             while !self.held.is_empty() {
@@ -421,7 +465,8 @@ impl<'a> World<'a> {
                 }
             }
             if count(&self.pool, unfinished).await == 0 {
-                return Ok(());
+                let table = super::table::look(&self.pool).await?;
+                return self.forget(&table).await.fault.map_or(Ok(()), Err);
             }
         }
         Err(format!("jobs are lost: {:?}", super::table::look(&self.pool).await?.jobs))

@@ -19,9 +19,11 @@ struct Operated {
 }
 
 impl World<'_> {
-    /// Some jobs, whatever state they are in, and sometimes one that does not exist.
+    /// Some jobs, whatever state they are in, those that wait for the outside more often, and sometimes one that does not exist.
     fn some_jobs(&mut self, before: &Table) -> Vec<i64> {
-        let ids: Vec<i64> = before.jobs.keys().copied().collect();
+        let waiting = self.rng.random_ratio(1, 3);
+        let some = before.jobs.values().filter(|job| !waiting || job.state == JobState::WaitingExternal);
+        let ids: Vec<i64> = some.map(|job| job.id).collect();
         let number = self.rng.random_range(1..4);
         let some = (0..number).map(|_| match ids.as_slice() {
             [] => 1_000_000,

@@ -6,6 +6,8 @@ use awa_model::{EDGES, Edge, JobState, Transition, UniqueStates};
 use sqlx::PgPool;
 use uuid::Uuid;
 
+use super::answers::{self, Callback};
+
 /// One job, in as much detail as is judged.
 #[derive(Clone, Debug, PartialEq, sqlx::FromRow)]
 pub(super) struct Job {
@@ -35,11 +37,12 @@ impl Job {
     }
 }
 
-/// All jobs, who holds which unique key, and which attempts are listed.
+/// All jobs, who holds which unique key, which attempts are listed, and what is waited for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
     pub(super) jobs: BTreeMap<i64, Job>,
     pub(super) claims: BTreeMap<Vec<u8>, i64>,
+    pub(super) callbacks: BTreeMap<Uuid, Callback>,
     listed: BTreeSet<(i64, i64)>,
 }
 
@@ -52,6 +55,12 @@ pub(super) struct Allowed {
     /// A person may change or delete anything but lease and history.
     pub(super) edits: bool,
     pub(super) deletes: bool,
+    /// An attempt may open a callback, for which old ones of its job may make room.
+    pub(super) opens: bool,
+    /// Callbacks of jobs that are gone are swept up.
+    pub(super) forgets: bool,
+    /// A segment may go, and leaves the callbacks of its jobs behind.
+    pub(super) recycles: bool,
 }
 
 impl Allowed {
@@ -60,7 +69,7 @@ impl Allowed {
     }
 
     pub(super) fn moves() -> Self {
-        Self { by: vec![Transition::Prune], moves: true, ..Self::default() }
+        Self { by: vec![Transition::Prune], moves: true, recycles: true, ..Self::default() }
     }
 
     pub(super) fn edits(by: &[Transition]) -> Self {
@@ -98,7 +107,9 @@ pub(crate) async fn look(pool: &PgPool) -> Result<Table, String> {
                    cross join lateral unnest(claim.job_ids, claim.run_leases) as listed (id, run_lease)";
     let listed: Vec<(i64, i64)> = sqlx::query_as(listed).fetch_all(pool).await.expect("batches");
     table.listed = listed.into_iter().collect();
+    table.callbacks = answers::look(pool).await;
     table.judge_alone()?;
+    table.judge_callbacks_alone()?;
     let shown: i64 = sqlx::query_scalar("select count(*) from awa.jobs").fetch_one(pool).await.expect("a count");
     let expected = table.jobs.values().filter(|job| job.state != JobState::Completed || !job.expired).count();
     if usize::try_from(shown) != Ok(expected) {
@@ -147,7 +158,7 @@ impl Table {
                 return Err(format!("I7: {old:?} is gone"));
             }
         }
-        Ok(())
+        self.judge_callbacks_after(before, allowed)
     }
 
     fn judge_change(&self, before: &Self, old: &Job, new: &Job, allowed: &Allowed) -> Result<(), String> {
@@ -210,13 +221,19 @@ fn fits(edge: &Edge, old: &Job, new: &Job) -> bool {
 fn effects(edge: &Edge, old: &Job, new: &Job) -> (i16, i64, i32) {
     match edge.by {
         Transition::Claim => (old.attempt + 1, 1, 0),
-        Transition::Snooze | Transition::Release => (old.attempt - 1, 0, 0),
+        Transition::Snooze | Transition::Release | Transition::Resume => (old.attempt - 1, 0, 0),
         Transition::OperatorRetry => (0, 0, 0),
+        Transition::Park if edge.to == Some(JobState::Available) => (old.attempt - 1, 0, 0),
         Transition::Retry | Transition::Fail | Transition::Rescue | Transition::Displace | Transition::Cancel => {
             (old.attempt, 0, 1)
         }
+        Transition::FailExternally | Transition::CallbackTimeout => (old.attempt, 0, 1),
         // Another job has its key: it says so and gives the key up.
-        Transition::Complete if old.unique_key.is_some() && new.unique_key.is_none() => (old.attempt, 0, 1),
+        Transition::Complete | Transition::CompleteExternally
+            if old.unique_key.is_some() && new.unique_key.is_none() =>
+        {
+            (old.attempt, 0, 1)
+        }
         Transition::Promote if edge.to == Some(JobState::Failed) => (old.attempt, 0, 1),
         _ => (old.attempt, 0, 0),
     }
