@@ -12,6 +12,7 @@ use awa_storage::{
 };
 use sqlx::PgPool;
 
+use crate::restart::Restarting;
 use crate::scene::{begin, claim, count, run, running, states};
 
 /// Only a broken build waits as long as this.
@@ -65,11 +66,11 @@ fn held(jobs: &[Claimed]) -> Vec<Held> {
 
 #[tokio::test]
 async fn worker_learns_of_each_way_in_which_an_attempt_is_taken_from_it() {
+    let restarting = Restarting::new().await;
     for (way, why) in WAYS {
-        let database = TestDatabase::new().await;
-        let pool = database.pool();
+        let (database, pool) = restarting.again().await;
         let (worker, jobs) = running(&pool, "noop", 1).await;
-        let listener = listener(&database, worker).await;
+        let listener = listener(database, worker).await;
         let held = held(&jobs);
         assert_eq!(fates(&pool, &held).await.expect("an answer"), []);
         let way = way.replace('@', &held[0].job_id().to_string());

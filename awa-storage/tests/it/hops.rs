@@ -12,6 +12,7 @@ use awa_storage::{
 use serde_json::Value;
 use sqlx::PgPool;
 
+use crate::restart::Restarting;
 use crate::scene::{changed, count, insert_full, kinds, queue, registered, rescue_all, row, run};
 
 /// Claims the one job there is, as a worker that beats once and has a deadline.
@@ -23,9 +24,8 @@ pub(crate) async fn claimed(pool: &PgPool) -> Claimed {
 }
 
 /// What differs between the row before the claim and after the attempt has ended like this.
-async fn changed_by(verdict: Verdict, expected: JobState) -> Vec<String> {
-    let database = TestDatabase::new().await;
-    let pool = database.pool();
+async fn changed_by(restarting: &Restarting, verdict: Verdict, expected: JobState) -> Vec<String> {
+    let (_, pool) = restarting.again().await;
     let id = insert_full(&pool, "jobs_hot", "available").await;
     let before = row(&pool, id).await;
     let settlement = Settlement { lease: claimed(&pool).await.lease, verdict, progress: None };
@@ -59,8 +59,9 @@ async fn an_attempt_that_ends_changes_only_what_its_end_says() {
         ),
         (Verdict::Release, JobState::Available, &["attempted_at", "run_lease"]),
     ];
+    let restarting = Restarting::new().await;
     for (verdict, state, expected) in ends {
-        assert_eq!(changed_by(verdict.clone(), state).await, expected, "{verdict:?}");
+        assert_eq!(changed_by(&restarting, verdict.clone(), state).await, expected, "{verdict:?}");
     }
 }
 

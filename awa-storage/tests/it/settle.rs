@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use awa_model::JobState;
+use awa_model::{CallbackId, JobState};
 use awa_storage::{
     Claimed, Guarded,
     settle::{Completion, Settlement, Verdict, complete_many, settle_many},
@@ -10,6 +10,7 @@ use awa_storage::{
 };
 use serde_json::{Value, json};
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use crate::support::{claim, cursors, insert, number};
 
@@ -296,6 +297,8 @@ async fn only_running_rows_are_settled() {
             Some(Verdict::Fail { error: "e".into() }),
             Some(Verdict::Cancel { reason: "e".into() }),
             Some(Verdict::Release),
+            Some(Verdict::Committed { after: None, error: "e".into() }),
+            Some(Verdict::Park { callback: CallbackId::new(Uuid::nil()) }),
         ]
     };
     let places = [

@@ -20,6 +20,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRand
 use sqlx::{Connection as _, PgPool};
 
 use crate::producing::{backend, blocked, count, finish, job, new, queue, unique};
+use crate::scene::run;
 
 /// The encoding of awa.unique_key, pinned: keys computed from its description by another program.
 #[tokio::test]
@@ -47,12 +48,12 @@ async fn unique_keys_are_those_of_their_description() {
 }
 
 /// Enqueues the first, then the second, and says whether the second is a duplicate of the first.
-async fn same(first: PreparedJob, second: PreparedJob) -> bool {
-    let database = TestDatabase::new().await;
-    let pool = database.pool();
-    let id = new(enqueue(&pool, &first).await.expect("enqueued"));
-    let one = enqueue(&pool, &second).await.expect("enqueued");
-    let many = enqueue_many(&pool, &[second]).await.expect("enqueued");
+async fn same(pool: &PgPool, first: PreparedJob, second: PreparedJob) -> bool {
+    let id = new(enqueue(pool, &first).await.expect("enqueued"));
+    let one = enqueue(pool, &second).await.expect("enqueued");
+    let many = enqueue_many(pool, &[second]).await.expect("enqueued");
+    run(pool, "select awa.delete_jobs(array(select id from awa.jobs))").await;
+    assert_eq!(count(pool, "awa.job_unique_claims").await, 0, "the next pair finds nobody");
     match one {
         Inserted::Duplicate(holder) => {
             assert_eq!((holder, many), (id, vec![one]));
@@ -67,29 +68,33 @@ async fn same(first: PreparedJob, second: PreparedJob) -> bool {
 
 #[tokio::test]
 async fn args_are_compared_as_json_values() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
     let original = r#"{"a":1,"b":{"x":1,"y":2},"list":[1,2]}"#;
     for equal in [
         r#"{ "list": [1, 2], "b": {"y": 2, "x": 1}, "a": 1 }"#,
         r#"{"a":1.0,"b":{"x":1e0,"y":2.00},"list":[1,2]}"#,
         r#"{"\u0061":0,"a":1,"b":{"x":1,"y":2},"list":[1,2]}"#,
     ] {
-        assert!(same(unique(original), unique(equal)).await, "{equal}");
+        assert!(same(&pool, unique(original), unique(equal)).await, "{equal}");
     }
     for other in [
         r#"{"a":1,"b":{"x":1,"y":2},"list":[2,1]}"#,
         r#"{"a":"1","b":{"x":1,"y":2},"list":[1,2]}"#,
         r#"{"a":1,"b":{"x":1,"y":2},"list":[1,2],"c":null}"#,
     ] {
-        assert!(!same(unique(original), unique(other)).await, "{other}");
+        assert!(!same(&pool, unique(original), unique(other)).await, "{other}");
     }
 }
 
 #[tokio::test]
 async fn digits_in_strings_are_not_numbers() {
-    assert!(!same(unique(r#"["1.0"]"#), unique(r#"["1"]"#)).await);
-    assert!(!same(unique(r#"["\"1.0"]"#), unique(r#"["\"1"]"#)).await);
-    assert!(!same(unique(r#"[1.01]"#), unique(r#"[1.1]"#)).await);
-    assert!(!same(unique(r#"[10]"#), unique(r#"[1.0]"#)).await);
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    assert!(!same(&pool, unique(r#"["1.0"]"#), unique(r#"["1"]"#)).await);
+    assert!(!same(&pool, unique(r#"["\"1.0"]"#), unique(r#"["\"1"]"#)).await);
+    assert!(!same(&pool, unique(r#"[1.01]"#), unique(r#"[1.1]"#)).await);
+    assert!(!same(&pool, unique(r#"[10]"#), unique(r#"[1.0]"#)).await);
 }
 
 fn by(args: &str, rule: &Unique) -> PreparedJob {
@@ -98,34 +103,40 @@ fn by(args: &str, rule: &Unique) -> PreparedJob {
 
 #[tokio::test]
 async fn named_fields_alone_are_compared() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
     let rule = Unique::until_finished().fields(["user", "day"]);
     let original = by(r#"{"user":7,"day":null,"note":"a"}"#, &rule);
-    assert!(same(original.clone(), by(r#"{"note":"b","day":null,"user":7}"#, &rule)).await);
+    assert!(same(&pool, original.clone(), by(r#"{"note":"b","day":null,"user":7}"#, &rule)).await);
     let reordered = Unique::until_finished().fields(["day", "user"]);
-    assert!(same(original.clone(), by(r#"{"user":7,"day":null}"#, &reordered)).await);
-    assert!(!same(original.clone(), by(r#"{"user":7}"#, &rule)).await, "absent is not null");
-    assert!(!same(original, by(r#"{"user":8,"day":null}"#, &rule)).await);
+    assert!(same(&pool, original.clone(), by(r#"{"user":7,"day":null}"#, &reordered)).await);
+    assert!(!same(&pool, original.clone(), by(r#"{"user":7}"#, &rule)).await, "absent is not null");
+    assert!(!same(&pool, original, by(r#"{"user":8,"day":null}"#, &rule)).await);
 }
 
 #[tokio::test]
 async fn kind_always_counts_and_queue_when_asked() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
     let one = unique("{}");
     let kind = PreparedJob { kind: Kind::new("other").expect("a name"), ..one.clone() };
-    assert!(!same(one.clone(), kind).await);
+    assert!(!same(&pool, one.clone(), kind).await);
     let elsewhere = PreparedJob { queue: queue("elsewhere"), ..one.clone() };
-    assert!(same(one.clone(), elsewhere.clone()).await);
+    assert!(same(&pool, one.clone(), elsewhere.clone()).await);
     let per_queue = |job| PreparedJob { unique: Some(Unique::until_finished().per_queue()), ..job };
-    assert!(!same(per_queue(one), per_queue(elsewhere)).await);
+    assert!(!same(&pool, per_queue(one), per_queue(elsewhere)).await);
 }
 
 #[tokio::test]
 async fn period_of_the_due_time_counts() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
     let at = |time: &str| PreparedJob {
         due: Due::At(time.parse().expect("a time")),
         ..by("{}", &Unique::within(Duration::from_secs(3600)))
     };
-    assert!(same(at("2020-01-01T10:00:00Z"), at("2020-01-01T10:59:59.999999Z")).await);
-    assert!(!same(at("2020-01-01T10:00:00Z"), at("2020-01-01T11:00:00Z")).await);
+    assert!(same(&pool, at("2020-01-01T10:00:00Z"), at("2020-01-01T10:59:59.999999Z")).await);
+    assert!(!same(&pool, at("2020-01-01T10:00:00Z"), at("2020-01-01T11:00:00Z")).await);
 }
 
 #[tokio::test]
@@ -146,9 +157,11 @@ async fn first_of_equal_jobs_in_a_batch_is_added() {
 
 #[tokio::test]
 async fn deferred_and_due_jobs_share_their_keys() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
     let later = PreparedJob { due: Due::In(Duration::from_secs(3600)), ..unique("{}") };
-    assert!(same(later.clone(), unique("{}")).await);
-    assert!(same(unique("{}"), later).await);
+    assert!(same(&pool, later.clone(), unique("{}")).await);
+    assert!(same(&pool, unique("{}"), later).await);
 }
 
 #[tokio::test]
