@@ -17,8 +17,8 @@ use crate::postgres::Server;
 /// The first version that keeps prepared statements in transaction mode.
 const VERSION_MIN: (u32, u32) = (1, 21);
 
-/// Server connections for each database. More than the open transactions of any one test.
-const POOL_SIZE: u32 = 20;
+/// Server connections for each database, where nothing else is asked for. More than the open transactions of any one test.
+pub(crate) const POOL_SIZE: u32 = 20;
 
 /// How long it may take to listen.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -33,8 +33,8 @@ pub(crate) struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one before this server, which keeps so many prepared statements for each connection.
-    pub(crate) fn start(server: &Server, statements_kept: u32) -> Result<Self> {
+    /// Starts one before this server, which keeps so many prepared statements for each connection, and has so many of those.
+    pub(crate) fn start(server: &Server, statements_kept: u32, pool_size: u32) -> Result<Self> {
         let program = program()?;
         let cluster = server.cluster();
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
@@ -43,7 +43,7 @@ impl Pooler {
         let settings = format!(
             "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
              unix_socket_dir =\nauth_type = plain\nauth_file = {}\npool_mode = transaction\n\
-             default_pool_size = {POOL_SIZE}\nmax_client_conn = 2000\nmax_prepared_statements = {statements_kept}\n\
+             default_pool_size = {pool_size}\nmax_client_conn = 2000\nmax_prepared_statements = {statements_kept}\n\
              ignore_startup_parameters = extra_float_digits,options\npidfile = {}\nlogfile = {}\n",
             cluster.port(),
             file(".users").display(),
@@ -93,6 +93,9 @@ fn program() -> Result<PathBuf> {
             .ok_or_else(|| format!("AWA_PGBOUNCER: {named:?} is too old or does not run").into());
     }
     let built = built();
+    // Tests that run side by side find none at the same time: one of them sees to it, and the others wait.
+    let lock = fs::File::create(env::temp_dir().join("awa-pgbouncer.lock"))?;
+    lock.lock()?;
     if let Some(found) = installed().or_else(|| usable(&built)) {
         return Ok(found);
     }

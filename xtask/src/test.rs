@@ -3,7 +3,7 @@
 mod suites;
 
 use crate::command::{Result, cargo, run};
-use crate::pooler::Pooler;
+use crate::pooler::{POOL_SIZE, Pooler};
 use crate::postgres::{Profile, Target};
 
 /// Tests in modules of this name take minutes: the same cases as their neighbours, at full size.
@@ -59,7 +59,7 @@ pub(crate) fn test(options: &Options) -> Result {
 
 fn pooler_before(server: &Target) -> Result<Pooler> {
     match server {
-        Target::Private(server) => Pooler::start(server, STATEMENTS_KEPT),
+        Target::Private(server) => Pooler::start(server, STATEMENTS_KEPT, POOL_SIZE),
         Target::Given(_) => Err("a pooler is started before a private server only".into()),
     }
 }

@@ -6,7 +6,7 @@
 use std::io::{BufRead as _, Write as _};
 
 use crate::command::Result;
-use crate::pooler::Pooler;
+use crate::pooler::{POOL_SIZE, Pooler};
 use crate::postgres::{Profile, Server};
 
 /// Serves until its input ends.
@@ -36,9 +36,13 @@ fn obey(server: &Server, poolers: &mut Vec<Pooler>, line: &str) -> Result<String
         // As after a failover: readable, and nothing can be written until it is promoted.
         ("stand-by", _) => cluster.stand_by()?,
         ("promote", _) => cluster.promote()?,
-        // Its argument is how many prepared statements it keeps for each connection.
-        ("pooler", kept) => {
-            let pooler = Pooler::start(server, kept.parse()?)?;
+        // Its arguments are how many prepared statements it keeps for each connection, and how many of those it has.
+        ("pooler", arguments) => {
+            let (kept, size) = match arguments.split_once(' ') {
+                Some((kept, size)) => (kept, size.parse()?),
+                None => (arguments, POOL_SIZE),
+            };
+            let pooler = Pooler::start(server, kept.parse()?, size)?;
             let url = pooler.url();
             poolers.push(pooler);
             return Ok(url);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use awa_worker::{Client, JobContext, JobError, NewJob};
+use awa_worker::{Client, Data, JobContext, JobError, NewJob};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -17,27 +17,28 @@ fn pool(url: &str) -> PgPool {
     PgPoolOptions::new().max_connections(5).connect_lazy(url).unwrap()
 }
 
-/// Reports progress, and has a result that is no ASCII.
-async fn report(job: Probe, context: JobContext) -> Result<Value, JobError> {
+/// Reports progress, and has a result that is no ASCII. An attempt that fails leaves an aborted transaction behind.
+async fn report(job: Probe, context: JobContext, pool: Data<PgPool>) -> Result<Value, JobError> {
     context.progress().set(50, "на полпути 🦀")?;
     context.set_checkpoint("где", &"здесь \" ' \\ ünïcödé")?;
     context.progress().flush().await?;
     if job.name == "again" && context.attempt() == 1 {
+        let mut tx = pool.begin().await?;
+        assert!(sqlx::query("select 1 / 0").execute(&mut *tx).await.is_err());
         return Err("ещё раз".into());
     }
     Ok(json!({ "имя": job.name, "где": context.checkpoint::<String>("где")? }))
 }
 
 fn reporting(pool: &PgPool) -> Client {
-    client(pool, 50).register(report).build().unwrap()
+    client(pool, 50).data(pool.clone()).register(report).build().unwrap()
 }
 
-// CONN-06, CONN-08
-#[tokio::test]
-async fn workers_behind_a_pooler_that_keeps_statements_do_as_others_do_and_say_that_they_poll() {
+/// Two workers behind a pooler, which `xtask` starts by these words.
+async fn work_behind(pooler: &str) {
     log::record();
     let mut server = PrivateServer::empty();
-    let url = server.tell("pooler 200");
+    let url = server.tell(pooler);
     let pooled = pool(&url);
     awa_worker::migrate(&pooled).await.unwrap();
     let workers = [reporting(&pooled), reporting(&pooled)];
@@ -54,6 +55,8 @@ async fn workers_behind_a_pooler_that_keeps_statements_do_as_others_do_and_say_t
     let status = workers[1].job_status(again).await.unwrap().unwrap();
     assert_eq!((status.attempt, status.state), (2, awa_worker::JobState::Completed));
     soon("both end", join_all(running.iter().map(drain))).await;
+    let open = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
+    assert_eq!(count(&server.pool, open).await, Some(0), "the transaction that failed holds no session");
     let left = "select count(*) from pg_locks where locktype = 'advisory'";
     assert_eq!(count(&server.pool, left).await, Some(0), "nothing is left in sessions that others get");
     let changed = "select count(*) from awa.workers";
@@ -65,11 +68,23 @@ async fn workers_behind_a_pooler_that_keeps_statements_do_as_others_do_and_say_t
     assert!(timeouts.iter().all(|timeout| timeout == "0"), "{timeouts:?}");
 }
 
+// CONN-06, CONN-08
+#[tokio::test]
+async fn workers_behind_a_pooler_that_keeps_statements_do_as_others_do_and_say_that_they_poll() {
+    work_behind("pooler 200").await;
+}
+
+// CONN-06: fewer sessions than one of them has connections.
+#[tokio::test]
+async fn two_workers_share_the_five_sessions_of_a_pooler() {
+    work_behind("pooler 200 5").await;
+}
+
 // CONN-06
 #[tokio::test]
 async fn pooler_that_keeps_no_statements_is_named_at_the_start() {
     let mut server = PrivateServer::new().await;
-    let url = server.tell("pooler 0");
+    let url = server.tell("pooler 0 5");
     let pooled = pool(&url);
     let worker = client(&pooled, 10).poll_interval(Duration::from_millis(10)).register(answer).build().unwrap();
     let refused = worker.start().await.expect_err("it cannot work").to_string();
