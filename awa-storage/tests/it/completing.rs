@@ -106,6 +106,41 @@ async fn a_row_that_has_moved_is_completed_where_it_is_and_may_be_asked_for_twic
     assert_eq!(settled(&pool, job).await, Guarded::Applied(JobState::Completed));
 }
 
+/// The answer to a commit may get lost, and the handler tries its transaction again: the effect must not happen twice.
+#[tokio::test]
+async fn an_attempt_completes_its_job_in_one_transaction_and_no_other() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let job = one(&pool).await;
+    let mut first = begin(&database).await;
+    // In savepoints, too: rolled back to, it was not asked for.
+    run(&mut first, "savepoint one").await;
+    assert_eq!(complete(&mut first, &job.lease.held()).await, Guarded::Applied(()));
+    run(&mut first, "rollback to one").await;
+    for _ in 0..2 {
+        run(&mut first, "savepoint another").await;
+        assert_eq!(complete(&mut first, &job.lease.held()).await, Guarded::Applied(()));
+        run(&mut first, "release another").await;
+    }
+    // One that began before that commit and waits for it, and one that begins after it.
+    let mut second = begin(&database).await;
+    let waiter = text(&mut second, "select pg_backend_pid()::text").await;
+    let held = job.lease.held();
+    let waiting = tokio::spawn(async move { complete(&mut second, &held).await });
+    let waits = format!("select count(*) from pg_stat_activity where pid = {waiter} and wait_event_type = 'Lock'");
+    while text(&pool, &format!("select ({waits})::text")).await == "0" {}
+    run(&mut first, "commit").await;
+    assert_eq!(waiting.await.unwrap(), Guarded::Lost);
+    let before = row(&pool, 1).await;
+    let mut third = begin(&database).await;
+    for _ in 0..2 {
+        assert_eq!(complete(&mut third, &job.lease.held()).await, Guarded::Lost);
+    }
+    run(&mut third, "commit").await;
+    assert_eq!(row(&pool, 1).await, before);
+    assert_eq!(settled(&pool, job).await, Guarded::Applied(JobState::Completed));
+}
+
 #[tokio::test]
 async fn a_key_that_another_job_holds_is_given_up_and_the_transaction_goes_on() {
     let database = TestDatabase::new().await;

@@ -27,7 +27,9 @@ impl JobContext {
     ///
     /// Commit, then return the outcome that this gives. The worker looks whether the job is completed: if the transaction was
     /// rolled back after all, or never committed, the attempt has failed and is retried as after any error. Once it is
-    /// committed, nothing that the handler returns, and no panic, changes the job any more.
+    /// committed, nothing that the handler returns, and no panic, changes the job any more. Nor does another transaction: one
+    /// that is tried again because nobody knows whether the first was committed gets [`Error::LeaseLost`] if it was, and has
+    /// to be rolled back. Dropping this future leaves the transaction to the handler, with the completion in it or not.
     ///
     /// The transaction has to be on the database that the job is in. Call this last: the job's row stays locked until the
     /// transaction ends, so that meanwhile this attempt gives no signs of life (nobody takes the job away while it is locked)
