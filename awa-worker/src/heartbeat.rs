@@ -79,14 +79,13 @@ impl Heart {
         let mut reporting = Vec::new();
         let mut apart = Vec::new();
         for attempt in due {
-            if attempt.may_be_complete() {
-                apart.push(Beat { attempt, snapshot: None });
-                continue;
-            }
-            match attempt.reported().and_then(ProgressBuffer::snapshot) {
-                Some(snapshot) => reporting.push(Beat { attempt, snapshot: Some(snapshot) }),
-                None => silent.push(Beat { attempt, snapshot: None }),
-            }
+            let snapshot = attempt.reported().and_then(ProgressBuffer::snapshot);
+            let sort = match &snapshot {
+                _ if attempt.may_be_complete() => &mut apart,
+                Some(_) => &mut reporting,
+                None => &mut silent,
+            };
+            sort.push(Beat { attempt, snapshot });
         }
         self.write(silent, at).await?;
         self.write(reporting, at).await?;
