@@ -11,7 +11,8 @@
 //!
 //! A database that hangs delays this by no more than named times: step 1 by
 //! [`DRAINING_STATEMENT_MAX`](crate::bounded::DRAINING_STATEMENT_MAX) while steps 2 and 3 go on, steps 4 and 5 by [`SETTLE_MAX`],
-//! [`GIVE_UP_MAX`] and [`GOODBYE_MAX`]. What could not be written by then is left to rescue.
+//! [`GIVE_UP_MAX`], [`CLOSE_MAX`](crate::side::CLOSE_MAX) and [`GOODBYE_MAX`]. What could not be written by then is left to
+//! rescue.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -21,7 +21,7 @@ use crate::heartbeat::{Heart, STATEMENT_MIN};
 use crate::{blocked, taken};
 
 /// How long closing the connections of the thread may take.
-const CLOSE_MAX: Duration = Duration::from_secs(2);
+pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// The thread. Dropping it asks it to stop.
 #[derive(Debug)]

@@ -2,6 +2,12 @@
 //! half of what it was to write. Each is dropped before its first poll, after the first, after the second, and so on until
 //! it completes.
 
+mod answers;
+mod attempts;
+mod completing;
+mod drains;
+mod watching;
+
 use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
@@ -37,20 +43,28 @@ async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// Drops a call after 0, 1, 2 … polls, until it completes. Returns how often it was dropped.
+/// How often a call is dropped at each of its awaits. At first there are connections to be opened and statements to be
+/// prepared on each, and what it is about is sent later than when it is called again.
+const ROUNDS: usize = 1 + POOL as usize;
+
+/// Drops a call after 0, 1, 2 … polls, until it completes, and again from the start. Each is told how many there were before
+/// it. Returns how many there were.
 async fn dropped<T, F: Future<Output = T>>(what: &str, mut call: impl FnMut(usize) -> F) -> usize {
+    let mut calls = 0;
     let rounds = async {
-        for times in 0.. {
-            if polled(times, call(times)).await.is_some() {
-                return times - 1;
+        for _ in 0..ROUNDS {
+            for times in 0.. {
+                calls += 1;
+                if polled(times, call(calls - 1)).await.is_some() {
+                    // Each has to wait for something: a call that was dropped before its first poll alone was not tried.
+                    assert!(times > 1, "{what}: never dropped while it waited");
+                    break;
+                }
             }
         }
-        unreachable!("a call completes")
     };
-    let drops = soon(what, rounds).await;
-    // Each has to wait for something: a call that was dropped before its first poll alone was not tried.
-    assert!(drops > 0, "{what}: never dropped");
-    drops
+    soon(what, rounds).await;
+    calls
 }
 
 struct Scene {
@@ -99,10 +113,10 @@ const CLAIMS_AND_JOBS_DISAGREE: &str = "select count(*) from awa.job_unique_clai
 #[tokio::test]
 async fn dropped_enqueueing_leaves_a_whole_job_or_none() {
     let scene = Scene::new().await;
-    dropped("enqueue", |times| scene.client.enqueue(unique(times))).await;
+    dropped("enqueue", |call| scene.client.enqueue(unique(call))).await;
     scene.judge("enqueue").await;
-    dropped("enqueue_many", |times| {
-        let jobs: Vec<_> = (0..3).map(|_| NewJob::new(&probe(&format!("many {times}")))).collect();
+    dropped("enqueue_many", |call| {
+        let jobs: Vec<_> = (0..3).map(|_| NewJob::new(&probe(&format!("many {call}")))).collect();
         scene.client.enqueue_many(jobs)
     })
     .await;
@@ -110,9 +124,9 @@ async fn dropped_enqueueing_leaves_a_whole_job_or_none() {
     let parts = "select count(*) from (select 1 from awa.jobs where args ->> 'name' like 'many %'
                                         group by args ->> 'name' having count(*) <> 3) as parts";
     assert_eq!(scene.jobs(parts).await, 0);
-    dropped("free enqueue", |times| awa_worker::enqueue(&scene.pool, unique(1000 + times))).await;
-    dropped("find_unique", |times| scene.client.find_unique(unique(times))).await;
-    dropped("cancel_unique", |times| scene.client.cancel_unique(unique(times), Some("dropped"))).await;
+    dropped("free enqueue", |call| awa_worker::enqueue(&scene.pool, unique(1000 + call))).await;
+    dropped("find_unique", |call| scene.client.find_unique(unique(call))).await;
+    dropped("cancel_unique", |call| scene.client.cancel_unique(unique(call), Some("dropped"))).await;
     scene.judge("the calls about unique keys").await;
     assert_eq!(scene.jobs(CLAIMS_AND_JOBS_DISAGREE).await, scene.jobs(CANCELLED).await);
 }
@@ -149,9 +163,9 @@ async fn dropped_enqueueing_leaves_the_transaction_of_the_caller_to_the_caller()
 #[tokio::test]
 async fn dropped_copy_leaves_all_jobs_or_none() {
     let scene = Scene::new().await;
-    dropped("enqueue_copy", async |times| {
+    dropped("enqueue_copy", async |call| {
         let mut connection = scene.pool.acquire().await.unwrap();
-        let jobs: Vec<_> = (0..3).map(|_| probe(&format!("copy {times}"))).collect();
+        let jobs: Vec<_> = (0..3).map(|_| probe(&format!("copy {call}"))).collect();
         scene.client.enqueue_copy(&mut connection, jobs).await.map(|inserted| inserted.len())
     })
     .await;
@@ -230,7 +244,9 @@ async fn dropped_start_shutdown_and_run_leave_no_worker_behind() {
 async fn dropped_wait_for_the_end_takes_nothing_back() {
     let rig = Rig::new().await;
     let running = client(&rig.pool, 10).register(answer).build().unwrap().start().await.unwrap();
+    assert!(polled(1, running.ended()).await.is_none());
     assert!(polled(1, running.shutdown(Shutdown::Drain { timeout: PATIENCE })).await.is_none());
+    assert!(polled(1, running.ended()).await.is_none());
     gone(&rig).await;
     drain(&running).await;
 }

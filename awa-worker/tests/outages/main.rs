@@ -5,7 +5,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at tables, as they judge what they find there")]
 
 mod cut;
+mod draining;
 mod dropping;
+mod elsewhere;
 #[path = "../it/log.rs"]
 #[allow(dead_code, reason = "shared with the other suite")]
 mod log;
@@ -14,6 +16,7 @@ mod proxy;
 mod restarts;
 mod server;
 mod settings;
+mod simple;
 mod small_pools;
 mod stalls;
 #[path = "../it/support.rs"]
