@@ -14,7 +14,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use awa_storage::testing::TestDatabase;
-use awa_worker::{Client, Inserted, JobContext, JobEdit, JobError, JobId, NewJob, Shutdown, Unique};
+use awa_worker::{Client, Inserted, JobContext, JobEdit, JobError, JobId, Middleware, NewJob, Shutdown, Unique};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
@@ -67,6 +67,11 @@ async fn dropped<T, F: Future<Output = T>>(what: &str, mut call: impl FnMut(usiz
     calls
 }
 
+/// A middleware that passes on what it is given: what it awaits is dropped with the call.
+struct PassOn;
+
+impl Middleware for PassOn {}
+
 struct Scene {
     rig: Rig,
     /// What calls go through; the rig looks through its own.
@@ -79,7 +84,7 @@ impl Scene {
         let rig = Rig::new().await;
         let options = PgPoolOptions::new().max_connections(POOL).acquire_timeout(PATIENCE);
         let pool = options.connect_lazy_with(rig.database.options().application_name("dropped"));
-        let client = Client::builder(pool.clone()).build().unwrap();
+        let client = Client::builder(pool.clone()).middleware(PassOn).build().unwrap();
         Self { rig, pool, client }
     }
 

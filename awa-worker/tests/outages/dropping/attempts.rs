@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use awa_worker::{
-    Answered, CallbackId, Handler, HandlerExt as _, JobContext, JobError, Outcome, RetryPolicy, Running,
-    callback_complete, callback_resume,
+    Answered, CallbackId, Executed, Handler, HandlerExt as _, JobContext, JobError, Middleware, NewJob, Next, Outcome,
+    RetryPolicy, Running, callback_complete, callback_resume,
 };
 use serde_json::{Value, json};
 use sqlx::types::Uuid;
@@ -218,5 +218,54 @@ async fn dropped_look_at_the_payload_takes_nothing_from_the_next() {
     let callback = soon("a callback", told.recv()).await.unwrap();
     let _ = callback_resume(&rig.pool, callback, Some("it came")).await.unwrap();
     assert_eq!(rig.state(id, "completed").await.result, Some(json!("it came")));
+    end(&rig, &running).await;
+}
+
+/// Gives the first attempt of a job up after as many polls as its tag says.
+struct Impatient;
+
+#[awa_worker::async_trait]
+impl Middleware for Impatient {
+    async fn execute(&self, job: JobContext, next: Next) -> Executed {
+        let times = if job.attempt() == 1 { job.tags()[0].parse().unwrap() } else { usize::MAX };
+        polled(times, next.run()).await.unwrap_or_else(|| Err("given up".into()))
+    }
+}
+
+// CONN-11: the handler with all that it waits for.
+#[tokio::test]
+async fn handler_that_a_middleware_drops_has_failed_and_the_next_attempt_finds_what_it_stored() {
+    let rig = Rig::new().await;
+    let done: Arc<[AtomicUsize; 32]> = Arc::default();
+    let counts = Arc::clone(&done);
+    let handler = move |job: Probe, context: JobContext| {
+        let done = Arc::clone(&counts);
+        async move {
+            let times: usize = job.name.parse()?;
+            let before = context.checkpoint::<bool>("begun")?.is_some();
+            context.set_checkpoint("begun", &true)?;
+            context.progress().flush().await?;
+            let _: usize = context.step("effect", async || effect(&done[times]).await).await?;
+            let _ = context.callback(HOUR).await?;
+            Ok::<_, JobError>(json!(before))
+        }
+    };
+    let handler = handler.with_retry(RetryPolicy::fixed(Duration::ZERO));
+    let client = client(&rig.pool, 10).connections(2).middleware(Impatient).register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    let (mut times, mut begun) = (0, 0);
+    loop {
+        let job: NewJob<Probe> = NewJob::new(&probe(&times.to_string())).tag(times.to_string());
+        let id = rig.enqueue(job).await;
+        let row = rig.state(id, "completed").await;
+        assert_eq!(done[times].load(Ordering::Acquire), 1, "dropped after {times} polls");
+        if row.attempt == 1 {
+            break;
+        }
+        assert_eq!(row.last_error(), "given up");
+        begun += usize::from(row.result == Some(json!(true)));
+        times += 1;
+    }
+    assert!(times > 4 && begun == times - 1, "{begun} of {times} had begun");
     end(&rig, &running).await;
 }
