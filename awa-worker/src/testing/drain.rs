@@ -33,6 +33,9 @@ pub const ATTEMPTS_MAX: usize = 10_000;
 /// [`advance`](crate::testing::advance). The client must have a handler for each kind that is to run; which queues it
 /// serves does not matter.
 ///
+/// Dropping the future is the death of a process: its handler ends at its next await, and what it had claimed stays `running`
+/// until the next [`advance`](crate::testing::advance) hands it back.
+///
 /// # Errors
 /// [`Error::Storage`] if the database does not answer, [`Error::InvalidJob`] for a text that names no queue.
 ///
@@ -113,10 +116,12 @@ impl Drain {
         let sessions = Sessions::unknown(pool.connect_options().as_ref().clone());
         let (engine, inbox) =
             runtime::engine(&shared, pool, sessions, worker, Patience::default(), Arc::clone(&store) as Arc<_>);
+        // However this ends, and where it is dropped: no handler goes on without it.
+        let handlers = engine.abandoned.clone().drop_guard();
         workers::register(&mut *db, &runtime::worker_info(&shared, worker)).await?;
         let pass = Pass { engine: Arc::clone(&engine), store, inbox, requests, queue, faults: self.faults, claims: 0 };
         let drained = pass.run(db, &shared).await;
-        engine.abandoned.cancel();
+        drop(handlers);
         // Awa's own name for it: whatever this process still holds may be taken from it at once.
         let _ = workers::unregister(&mut *db, worker).await?;
         drained

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use awa_worker::testing::{self, Drain};
 use awa_worker::{
-    Client, Inserted, JobContext, JobError, NewJob, assert_enqueued, assert_not_enqueued, enqueue_copy, enqueue_many,
+    Client, Data, Inserted, JobContext, JobError, NewJob, assert_enqueued, assert_not_enqueued, enqueue_copy,
+    enqueue_many,
 };
 use serde_json::{Value, json};
+use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{Scene, dropped, polled};
-use crate::support::{Probe, probe, until};
+use crate::support::{Probe, events, probe, soon, until};
 use crate::worker::{client, enqueue};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -67,6 +69,29 @@ async fn dropped_drain_leaves_the_transaction_of_the_caller_to_the_caller() {
     }
     scene.judge("drain_in").await;
     assert_eq!(scene.jobs("select count(*) from awa.workers").await, 0);
+}
+
+/// What a handler has, until it is dropped.
+type Had = oneshot::Sender<()>;
+
+// CONN-11: it is not left to run on in a test that has given it up.
+#[tokio::test]
+async fn handler_of_a_dropped_drain_goes_with_it() {
+    let scene = Scene::new().await;
+    let (tell, mut told) = events::<oneshot::Receiver<()>>();
+    let stuck = async |_: Probe, tell: Data<UnboundedSender<oneshot::Receiver<()>>>| {
+        let (_had, gone): (Had, _) = oneshot::channel();
+        tell.send(gone).unwrap();
+        std::future::pending::<Result<Value, JobError>>().await
+    };
+    let client = client(&scene.pool, 1).data(tell).register(stuck).build().unwrap();
+    enqueue(&scene.rig.pool, 1).await;
+    let gone = tokio::select! {
+        _ = testing::drain(&client, "default") => unreachable!("its handler is stuck"),
+        gone = told.recv() => gone.unwrap(),
+    };
+    assert!(soon("the handler is dropped", gone).await.is_err());
+    scene.judge("drain").await;
 }
 
 // CONN-11: each thing that a time jump does is done or not done.
