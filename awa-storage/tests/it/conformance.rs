@@ -134,22 +134,23 @@ async fn run(path: Path, pool: &PgPool, case: &Case) -> Option<(Result<String, S
     for job in &case.before {
         ids.push(path.enqueue(pool, job).await?.expect("enqueued").0);
     }
-    let before = tables(pool, &case.job).await;
+    // The case before this one has left nothing.
+    let before = if case.before.is_empty() { Vec::new() } else { tables(pool, &case.job).await };
     let answer = path.enqueue(pool, &case.job).await?;
+    let after = tables(pool, &case.job).await;
     let answer = match answer {
         Ok((id, outcome)) => Ok(match ids.iter().position(|other| *other == id) {
             Some(place) => format!("{outcome} {place}"),
             None => outcome.to_owned(),
         }),
         Err(refusal) => {
-            assert_eq!(tables(pool, &case.job).await, before, "{path:?} {}: nothing was written", case.claim);
+            assert_eq!(after, before, "{path:?} {}: nothing was written", case.claim);
             let held_by = ids.iter().position(|id| refusal == format!("job {id} holds the unique key"));
             Err(held_by.map_or(refusal, |place| format!("job {place} holds the unique key")))
         }
     };
-    let after = tables(pool, &case.job).await;
-    for table in ["awa.jobs_hot", "awa.scheduled_jobs"] {
-        sqlx::query(sqlx::AssertSqlSafe(format!("delete from {table}"))).execute(pool).await.expect("emptied");
+    if !after.is_empty() {
+        sqlx::raw_sql("delete from awa.jobs_hot; delete from awa.scheduled_jobs").execute(pool).await.expect("emptied");
     }
     assert_eq!(count(pool, "awa.job_unique_claims").await, 0);
     Some((answer, after))
