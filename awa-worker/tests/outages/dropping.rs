@@ -56,14 +56,14 @@ async fn dropped<T, F: Future<Output = T>>(what: &str, mut call: impl FnMut(usiz
             for times in 0.. {
                 calls += 1;
                 if polled(times, call(calls - 1)).await.is_some() {
-                    // Each has to wait for something: a call that was dropped before its first poll alone was not tried.
-                    assert!(times > 1, "{what}: never dropped while it waited");
                     break;
                 }
             }
         }
     };
     soon(what, rounds).await;
+    // Each has to wait for something: one poll may do where the answer is quicker than this program, but not every time.
+    assert!(calls > 2 * ROUNDS, "{what}: never dropped while it waited");
     calls
 }
 
