@@ -76,6 +76,81 @@ comment on column awa.callbacks.error is 'Why the job failed, from outside.';
 CREATE INDEX callbacks_due ON awa.callbacks (due_at, id) WHERE (parked AND (answered_at IS NULL));
 CREATE INDEX callbacks_job ON awa.callbacks (job_id, run_lease);
 
+create table awa.cron_owners (
+    owner                text                     collate "C" not null,
+    revision             bigint                   not null,
+    declared_at          timestamp with time zone not null default now(),
+    constraint cron_owners_pkey PRIMARY KEY (owner)
+);
+comment on table awa.cron_owners is 'Applications that declare schedules in their code. An older revision of one changes nothing.';
+comment on column awa.cron_owners.owner is 'The name that it gives itself.';
+comment on column awa.cron_owners.revision is 'The largest that was declared.';
+comment on column awa.cron_owners.declared_at is 'When that was last.';
+
+create table awa.cron_schedules (
+    name                 text                     collate "C" not null,
+    expression           text                     not null,
+    timezone             text                     not null,
+    job                  jsonb                    not null,
+    missed               text                     collate "C" not null,
+    catch_up_max         integer,
+    overlap              text                     collate "C" not null,
+    owner                text                     collate "C",
+    revision             bigint                   not null default 1,
+    created_at           timestamp with time zone not null default now(),
+    changed_at           timestamp with time zone not null default now(),
+    paused_at            timestamp with time zone,
+    planned              boolean                  not null default false,
+    next_at              timestamp with time zone,
+    fault                text,
+    waiting_slot         timestamp with time zone,
+    last_slot            timestamp with time zone,
+    last_job_id          bigint,
+    last_outcome         text                     collate "C",
+    constraint cron_schedules_pkey PRIMARY KEY (name),
+    constraint plausible CHECK ((missed = ANY (ARRAY['skip'::text, 'coalesce'::text, 'catch_up'::text])) AND (missed = 'catch_up'::text) = (catch_up_max IS NOT NULL) AND (overlap = ANY (ARRAY['allow'::text, 'skip'::text, 'queue'::text])))
+);
+comment on table awa.cron_schedules is 'Periodic jobs. Changed by awa.set_schedule and its kin, and by the leader as their times come.';
+comment on column awa.cron_schedules.name is 'What tells it from all others.';
+comment on column awa.cron_schedules.expression is 'A cron expression of five fields, or of six with seconds first.';
+comment on column awa.cron_schedules.timezone is 'The zone on whose clocks it is read: a name of the IANA database.';
+comment on column awa.cron_schedules.job is 'What is enqueued: a job as awa.enqueue_many takes it, without a due time.';
+comment on column awa.cron_schedules.missed is 'What becomes of times that passed while nobody led: skip, coalesce or catch_up.';
+comment on column awa.cron_schedules.catch_up_max is 'How many of them are made up, for catch_up.';
+comment on column awa.cron_schedules.overlap is 'What happens while the job of an earlier time has not ended: allow, skip or queue.';
+comment on column awa.cron_schedules.owner is 'The application that declares it in its code; null for one that was set at run time.';
+comment on column awa.cron_schedules.revision is 'Larger after each change; what was planned for an older one is not carried out.';
+comment on column awa.cron_schedules.created_at is 'When it was first set or declared.';
+comment on column awa.cron_schedules.changed_at is 'When it last became another: by what is declared or set, by a pause or its end.';
+comment on column awa.cron_schedules.paused_at is 'Since when it is paused; null while it is not. Times of a pause are not made up.';
+comment on column awa.cron_schedules.planned is 'Whether next_at or fault has been worked out for this expression.';
+comment on column awa.cron_schedules.next_at is 'The first time that was not handled yet; null: none, or not worked out.';
+comment on column awa.cron_schedules.fault is 'Why no time can be worked out: an expression or a zone that cannot be read.';
+comment on column awa.cron_schedules.waiting_slot is 'For overlap queue: the time whose job is enqueued once the last one has ended.';
+comment on column awa.cron_schedules.last_slot is 'The last time that was handled.';
+comment on column awa.cron_schedules.last_job_id is 'The last job that was enqueued, which may be gone by now.';
+comment on column awa.cron_schedules.last_outcome is 'What became of last_slot; the words are those of awa.cron_ticks.outcome.';
+
+create table awa.cron_ticks (
+    schedule             text                     collate "C" not null,
+    slot                 timestamp with time zone not null,
+    outcome              text                     collate "C" not null,
+    job_id               bigint,
+    error                text,
+    missed_since         timestamp with time zone,
+    handled_at           timestamp with time zone not null default now(),
+    constraint cron_ticks_pkey PRIMARY KEY (schedule, slot)
+);
+comment on table awa.cron_ticks is 'One row for each time of a schedule that was handled. Kept for 90 days.';
+comment on column awa.cron_ticks.schedule is 'The name of the schedule, which may be gone.';
+comment on column awa.cron_ticks.slot is 'The time, or when somebody asked for a run.';
+comment on column awa.cron_ticks.outcome is 'fired; manual: somebody asked for it; duplicate: its unique key was held; overlap: an earlier job had not ended; waiting: for an earlier job to end; refused: the job cannot be enqueued; missed: left out.';
+comment on column awa.cron_ticks.job_id is 'The job: the one that was enqueued, that holds the unique key, or that had not ended.';
+comment on column awa.cron_ticks.error is 'Why it was refused.';
+comment on column awa.cron_ticks.missed_since is 'With missed: the first of the times that were left out, of which slot is the last.';
+comment on column awa.cron_ticks.handled_at is 'When it was handled.';
+CREATE INDEX cron_ticks_handled ON awa.cron_ticks (handled_at);
+
 create table awa.job_unique_claims (
     unique_key           bytea                    not null,
     job_id               bigint                   not null,
@@ -582,6 +657,8 @@ create function awa.check_policy(p_on_conflict text, p_run_at timestamp with tim
 
 create function awa.check_run_at(p_run_at timestamp with time zone, p_place text) returns void immutable;
 
+create function awa.check_schedule(p_name text, p_expression text, p_timezone text, p_job jsonb, p_missed text, p_catch_up_max integer, p_overlap text, p_place text) returns void stable;
+
 create function awa.check_span(p_field text, p_value interval, p_least interval, p_most interval, p_allowed text) returns void immutable;
 
 create function awa.check_unique_states(p_bits integer, p_field text) returns void immutable;
@@ -612,9 +689,15 @@ create function awa.copy_claim(p_batch awa.active_claims) returns integer;
 
 create function awa.current_segment() returns smallint stable;
 
+create function awa.declare_schedules(p_owner text, p_revision bigint, p_schedules jsonb, p_remove boolean) returns TABLE(name text, outcome text) security definer;
+
 create function awa.delete_job(INOUT job_id bigint, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
 create function awa.delete_jobs(job_ids bigint[]) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint) security definer;
+
+create function awa.delete_schedule(name text) returns boolean security definer;
+
+create function awa.due_schedules(p_limit integer) returns TABLE(name text, expression text, timezone text, missed text, catch_up_max integer, revision bigint, planned boolean, next_at timestamp with time zone, is_waiting boolean, now timestamp with time zone) stable security definer;
 
 create function awa.edit(INOUT job_id bigint, changes jsonb, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
@@ -644,6 +727,12 @@ create function awa.find_kept(p_segment smallint, p_ended_by timestamp with time
 
 create function awa.find_unique(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, unique_by jsonb DEFAULT '{}'::jsonb, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone) returns bigint security definer;
 
+create function awa.fire_schedule(p_name text, p_revision bigint, p_from timestamp with time zone, p_slots timestamp with time zone[], p_missed_first timestamp with time zone, p_missed_last timestamp with time zone, p_next_at timestamp with time zone) returns TABLE(slot timestamp with time zone, outcome text, job_id bigint, error text) security definer;
+
+create function awa.fire_slot(p_name text, p_slot timestamp with time zone, p_how text, OUT outcome text, OUT job_id bigint, OUT error text) returns record;
+
+create function awa.fire_waiting(p_name text) returns TABLE(slot timestamp with time zone, outcome text, job_id bigint, error text) security definer;
+
 create function awa.forget_callbacks(p_after uuid, p_limit integer, OUT forgotten integer, OUT last_id uuid) returns record security definer;
 
 create function awa.forget_workers(p_seconds double precision, p_limit integer) returns integer security definer;
@@ -653,6 +742,8 @@ create function awa.grant_access(p_role name, p_bundle text) returns boolean;
 create function awa.hand_back(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_errors text[], p_end awa.job_state, p_duplicate boolean) returns TABLE(id bigint, state awa.job_state);
 
 create function awa.hand_back_each(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_keys bytea[], p_alone boolean[], p_errors text[]) returns TABLE(id bigint, state awa.job_state);
+
+create function awa.has_ended(p_job_id bigint) returns boolean stable;
 
 create function awa.horizon(p_known bigint, OUT open bigint[], OUT s bigint, OUT x bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint) returns record security definer;
 
@@ -708,6 +799,8 @@ create function awa.must_take_key(p_segments smallint[], p_ids bigint[], p_lease
 
 create function awa.name_fault(p_what text, p_name text) returns text immutable;
 
+create function awa.next_schedule_in() returns double precision stable security definer;
+
 create function awa.open_callback(p_id bigint, p_lease bigint, p_seconds double precision) returns uuid security definer;
 
 create function awa.open_transactions() returns text[];
@@ -718,15 +811,21 @@ create function awa.operated(p_asked bigint[], p_ids bigint[], p_outcomes text[]
 
 create function awa.pause_queue(queue text) returns boolean security definer;
 
+create function awa.pause_schedule(name text) returns text security definer;
+
 create function awa.persist_marks(p_queues text[], p_priorities smallint[], p_seqs bigint[]) returns void security definer;
 
 create function awa.place_job(p_old awa.jobs_hot, p_new awa.jobs_hot) returns void;
+
+create function awa.plan_schedule(p_name text, p_revision bigint, p_next_at timestamp with time zone, p_fault text) returns boolean security definer;
 
 create function awa.promote(p_after_run_at timestamp with time zone, p_after_id bigint, p_batch integer, OUT promoted integer, OUT refused integer, OUT left_alone integer, OUT last_run_at timestamp with time zone, OUT last_id bigint, OUT next_due_in double precision) returns record security definer;
 
 create function awa.promote_rows(p_tuples tid[], OUT promoted integer, OUT queues text[]) returns record;
 
 create function awa.prune_parked(p_state awa.job_state, p_after_finalized timestamp with time zone, p_after_id bigint, p_limit integer, OUT pruned integer, OUT last_finalized timestamp with time zone, OUT last_id bigint) returns record security definer;
+
+create function awa.prune_ticks(p_batch integer) returns integer security definer;
 
 create function awa.pulse(p_worker uuid, p_beat boolean, OUT s bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint, OUT registered boolean) returns record security definer;
 
@@ -778,6 +877,8 @@ create function awa.resolve_conflicts(p_keys bytea[], p_key_ids bigint[], p_ids 
 
 create function awa.resume_queue(queue text) returns boolean security definer;
 
+create function awa.resume_schedule(name text) returns text security definer;
+
 create function awa.retry(INOUT job_id bigint, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
 create function awa.retry_many(job_ids bigint[]) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint) security definer;
@@ -792,6 +893,8 @@ create function awa.run_now(INOUT job_id bigint, OUT outcome text, OUT state awa
 
 create function awa.run_now_many(job_ids bigint[]) returns TABLE(job_id bigint, outcome text, state awa.job_state, holder bigint) security definer;
 
+create function awa.run_schedule(name text) returns TABLE(job_id bigint, outcome text) security definer;
+
 create function awa.seconds(p_seconds numeric) returns text immutable;
 
 create function awa.secure_key(p_job awa.jobs_hot, p_state awa.job_state) returns bigint;
@@ -801,6 +904,8 @@ create function awa.secure_keys(p_ids bigint[], p_keys bytea[], p_claims text[])
 create function awa.set_access(p_role name, p_bundles text[]) returns void;
 
 create function awa.set_retention(queue text, completed interval DEFAULT NULL::interval, failed interval DEFAULT NULL::interval, cancelled interval DEFAULT NULL::interval) returns void security definer;
+
+create function awa.set_schedule(name text, expression text, job jsonb, timezone text DEFAULT 'UTC'::text, missed text DEFAULT 'coalesce'::text, catch_up_max integer DEFAULT NULL::integer, overlap text DEFAULT 'allow'::text) returns text security definer;
 
 create function awa.settle_alone(p_segment smallint, p_id bigint, p_lease bigint, p_outcome text, p_delay double precision, p_error text, p_progress jsonb, p_callback uuid) returns awa.job_state security definer;
 
@@ -847,3 +952,5 @@ create function awa.view_policy() returns text stable;
 create function awa.view_update() returns trigger security definer;
 
 create function awa.wake(p_queue text) returns void;
+
+create function awa.write_schedule(p_owner text, p_name text, p_expression text, p_timezone text, p_job jsonb, p_missed text, p_catch_up_max integer, p_overlap text) returns text;

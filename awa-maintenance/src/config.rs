@@ -31,6 +31,8 @@ pub struct MaintenanceConfig {
     pub callback_interval_min: Duration,
     /// Most time between two looks for callbacks that are due. Default 5 s.
     pub callback_interval_max: Duration,
+    /// Most time between two looks for schedules that are due; one that was just set is noticed after that. Default 1 s.
+    pub schedule_interval_max: Duration,
     /// Least time between two looks at the ring. Default 250 ms.
     pub ring_interval_min: Duration,
     /// Most time between two looks at the ring. Default 5 s.
@@ -75,6 +77,7 @@ impl Default for MaintenanceConfig {
             callback_batch_max: 500,
             callback_interval_min: Duration::from_millis(250),
             callback_interval_max: Duration::from_secs(5),
+            schedule_interval_max: Duration::from_secs(1),
             ring_interval_min: Duration::from_millis(250),
             ring_interval_max: Duration::from_secs(5),
             stragglers_max: 5000,
@@ -190,7 +193,7 @@ impl MaintenanceConfig {
         counts.chain(durations).map(|setting| InvalidConfig::Zero { setting }).collect()
     }
 
-    fn durations(&self) -> [(&'static str, Duration); 19] {
+    fn durations(&self) -> [(&'static str, Duration); 20] {
         [
             ("heartbeat", self.heartbeat),
             ("staleness", self.staleness),
@@ -202,6 +205,7 @@ impl MaintenanceConfig {
             ("promote_interval_max", self.promote_interval_max),
             ("callback_interval_min", self.callback_interval_min),
             ("callback_interval_max", self.callback_interval_max),
+            ("schedule_interval_max", self.schedule_interval_max),
             ("ring_interval_min", self.ring_interval_min),
             ("ring_interval_max", self.ring_interval_max),
             ("claims_interval", self.claims_interval),

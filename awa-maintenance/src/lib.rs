@@ -1,5 +1,5 @@
-//! What keeps an Awa fleet healthy: promotion, rescue, timeouts of callbacks, the ring of segments, retention and the audit, done by one process
-//! at a time. Knows no handlers.
+//! What keeps an Awa fleet healthy: promotion, periodic jobs, rescue, timeouts of callbacks, the ring of segments, retention and
+//! the audit, done by one process at a time. Knows no handlers.
 //!
 //! Map: [`Maintainer`] is the only loop. It runs each [`Duty`] in a task of its own while its [`Elector`] leads, so a slow
 //! duty delays no other. A duty knows one pass: bounded, safe to repeat, safe beside another process that does the same.
@@ -21,6 +21,7 @@ mod promoter;
 mod pruner;
 mod rescuer;
 mod ring_keeper;
+mod scheduler;
 
 pub use self::{
     auditor::Auditor,
@@ -35,4 +36,5 @@ pub use self::{
     pruner::Pruner,
     rescuer::Rescuer,
     ring_keeper::RingKeeper,
+    scheduler::Scheduler,
 };

@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 
 use crate::{
     Auditor, CallbackKeeper, ClaimsKeeper, Duty, Elector, Error, InvalidConfig, MaintenanceConfig, Pass, Promoter,
-    Pruner, Rescuer, RingKeeper, Trust, contact::Contact,
+    Pruner, Rescuer, RingKeeper, Scheduler, Trust, contact::Contact,
 };
 
 /// How long giving up the lead may take before the process stops all the same.
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Maintainer {
 }
 
 impl Maintainer {
-    /// A maintainer with all duties. `holder` has to be fresh for this process. It uses up to eight connections of the pool at
+    /// A maintainer with all duties. `holder` has to be fresh for this process. It uses up to nine connections of the pool at
     /// once, and works with one.
     ///
     /// # Errors
@@ -50,6 +50,7 @@ impl Maintainer {
         let contact = Arc::<Contact>::default();
         let duties: Vec<Arc<dyn Duty>> = vec![
             Arc::new(Promoter::new(pool.clone(), config)),
+            Arc::new(Scheduler::new(pool.clone(), config)),
             Arc::new(Rescuer::watching(pool.clone(), config, Arc::clone(&contact))),
             Arc::new(CallbackKeeper::new(pool.clone(), config)),
             Arc::new(RingKeeper::new(pool.clone(), config)),

@@ -6,6 +6,7 @@
 
 mod args;
 mod callback;
+mod cron;
 mod edit;
 mod error_text;
 mod id;
@@ -21,6 +22,7 @@ mod priority;
 mod progress;
 mod retry;
 mod run_lease;
+mod schedule;
 mod state;
 mod transition;
 mod unique;
@@ -28,18 +30,20 @@ mod unique;
 pub use self::{
     args::JobArgs,
     callback::{CallbackId, InvalidCallbackId},
+    cron::{CronExpression, InvalidCron},
     edit::JobEdit,
     error_text::error_text,
     id::{JobId, WorkerId},
     insert::{Due, IntoNewJob, InvalidJob, NewJob, PreparedJob},
     job::{AttemptError, ErrorSource, Job},
     json::{InvalidJson, json_text},
-    name::{InvalidName, Kind, QueueName, check_step_name},
+    name::{InvalidName, Kind, QueueName, check_owner_name, check_step_name},
     outcome::{IntoOutcome, Outcome},
     priority::{InvalidPriority, Priority},
     progress::{MetadataChange, Progress, ProgressError},
     retry::RetryPolicy,
     run_lease::RunLease,
+    schedule::{InvalidSchedule, Missed, Overlap, PreparedSchedule, SLOT_LATE_MAX, Schedule, Slots},
     state::{JobState, Plane, UnknownState},
     transition::{EDGES, Edge, Transition},
     unique::{Inserted, OnConflict, Unique, UniqueArgs, UniqueStates},

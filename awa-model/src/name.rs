@@ -81,6 +81,14 @@ pub fn check_step_name(name: &str) -> Result<(), InvalidName> {
     check("step", name)
 }
 
+/// Whether `name` may be the name of an application that declares schedules.
+///
+/// # Errors
+/// A name that is empty, longer than 128 bytes, or contains control characters.
+pub fn check_owner_name(name: &str) -> Result<(), InvalidName> {
+    check("owner", name)
+}
+
 /// What `QueueName` and `Kind` share: a type each, so that neither is taken for the other.
 macro_rules! checked_name {
     ($Name:ident, $what:literal) => {

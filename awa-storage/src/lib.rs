@@ -27,6 +27,7 @@ pub mod prune;
 pub mod queue;
 pub mod rescue;
 pub mod ring;
+pub mod schedule;
 pub mod schema;
 pub mod session;
 pub mod settle;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use awa_model::{Inserted, IntoNewJob, JobId};
 use awa_storage::admin::Operated;
+use awa_storage::schedule::Declaration;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::config::{BuildError, Config, Mistake, QueueConfig, ServedQueue, check_queues};
@@ -17,6 +18,7 @@ use crate::maintenance;
 use crate::middleware::{self, Layers, Middleware, Write};
 use crate::registry::Registry;
 use crate::runtime::{self, Running};
+use crate::schedules::Declared;
 use crate::shutdown::Shutdown;
 use crate::signal;
 use crate::watched::Watched;
@@ -39,13 +41,15 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) watched: Arc<Watched>,
     pub(crate) layers: Layers,
+    pub(crate) declaration: Option<Declaration>,
 }
 
 impl Client {
     /// Starts putting a client together.
     pub fn builder(pool: PgPool) -> ClientBuilder {
         let (config, registry) = (Config::default(), Registry::default());
-        ClientBuilder { pool, config, queues: Vec::new(), registry, layers: Vec::new() }
+        let declared = Declared::default();
+        ClientBuilder { pool, config, queues: Vec::new(), registry, layers: Vec::new(), declared }
     }
 
     /// Enqueues one job through the client's pool, in a transaction of its own.
@@ -148,6 +152,10 @@ impl Client {
         &self.shared
     }
 
+    pub(crate) fn declaration(&self) -> Option<&Declaration> {
+        self.shared.declaration.as_ref()
+    }
+
     pub(crate) fn watched(&self) -> &Arc<Watched> {
         &self.shared.watched
     }
@@ -217,6 +225,7 @@ pub struct ClientBuilder {
     queues: Vec<(String, QueueConfig)>,
     registry: Registry,
     layers: Vec<Arc<dyn Middleware>>,
+    pub(crate) declared: Declared,
 }
 
 impl ClientBuilder {
@@ -355,11 +364,15 @@ impl ClientBuilder {
         }
         let (queues, wrong) = check_queues(&self.queues);
         mistakes.extend(wrong);
+        let declaration = self.declared.check().unwrap_or_else(|wrong| {
+            mistakes.extend(wrong);
+            None
+        });
         BuildError::unless_empty(mistakes)?;
         let registry = Arc::new(self.registry);
         let watched = Watched::new(self.pool.clone());
         let layers = self.layers.into();
-        let shared = Shared { pool: self.pool, config: self.config, queues, registry, watched, layers };
+        let shared = Shared { pool: self.pool, config: self.config, queues, registry, watched, layers, declaration };
         Ok(Client { shared: Arc::new(shared) })
     }
 }

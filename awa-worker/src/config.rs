@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use awa_model::{InvalidName, QueueName};
+use awa_model::{InvalidName, InvalidSchedule, QueueName};
 
 /// Size of one job's result as JSON, in bytes. Larger output belongs into a store of its own, with its key as the result.
 pub(crate) const RESULT_BYTES_MAX: usize = 1024 * 1024;
@@ -271,6 +271,28 @@ pub enum Mistake {
     NoWorkersOfKind {
         /// The kind of its args.
         kind: &'static str,
+    },
+    /// A schedule that cannot be.
+    #[error("schedule {schedule:?}: {reason}")]
+    InvalidSchedule {
+        /// Its name.
+        schedule: String,
+        /// What is wrong with it.
+        reason: InvalidSchedule,
+    },
+    /// Two schedules of one name.
+    #[error("schedule {schedule:?} is given twice")]
+    ScheduleTwice {
+        /// Their name.
+        schedule: String,
+    },
+    /// A name that no owner of schedules can have.
+    #[error("schedule owner {owner:?}: {reason}")]
+    InvalidOwner {
+        /// The name given.
+        owner: String,
+        /// What is wrong with it.
+        reason: InvalidName,
     },
     /// A queue name that no job can have.
     #[error("queue {queue:?}: {reason}")]

@@ -22,6 +22,9 @@ pub enum Error {
         /// What is wrong with it.
         invalid: awa_model::InvalidJob,
     },
+    /// The schedule cannot be as it is; nothing was written.
+    #[error(transparent)]
+    InvalidSchedule(awa_model::InvalidSchedule),
     /// The database refused or could not be reached.
     #[error(transparent)]
     Storage(#[from] awa_storage::Error),

@@ -48,6 +48,7 @@ mod panics;
 mod progress_buffer;
 mod registry;
 mod runtime;
+mod schedules;
 mod schema;
 mod shutdown;
 mod side;
@@ -68,13 +69,14 @@ mod watched;
 pub use async_trait::async_trait;
 pub use awa_macros::{JobArgs, debug_handler};
 pub use awa_model::{
-    CallbackId, Due, Inserted, IntoNewJob, IntoOutcome, InvalidJob, InvalidName, JobArgs, JobEdit, JobId, JobState,
-    Kind, NewJob, OnConflict, Outcome, Priority, Progress, ProgressError, QueueName, RetryPolicy, RunLease, Unique,
-    UniqueArgs, UniqueStates, WorkerId, limits,
+    CallbackId, Due, Inserted, IntoNewJob, IntoOutcome, InvalidCron, InvalidJob, InvalidName, InvalidSchedule, JobArgs,
+    JobEdit, JobId, JobState, Kind, Missed, NewJob, OnConflict, Outcome, Overlap, Priority, Progress, ProgressError,
+    QueueName, RetryPolicy, RunLease, Schedule, Unique, UniqueArgs, UniqueStates, WorkerId, limits,
 };
 pub use awa_storage::Error as StorageError;
 pub use awa_storage::admin::{JobStatus, Operated};
 pub use awa_storage::callback::Answered;
+pub use awa_storage::schedule::{ScheduleStatus, Switched, Tick, Written as ScheduleWritten};
 pub use sqlx;
 pub use tokio_util::sync::CancellationToken;
 
@@ -92,6 +94,7 @@ pub use crate::handler::{
 pub use crate::leftovers::{ShutdownReport, Unfinished, UnfinishedEnd};
 pub use crate::middleware::{Enqueued, Executed, JobDraft, JobOutput, Middleware, Next, NextEnqueue};
 pub use crate::runtime::Running;
+pub use crate::schedules::{ScheduleOwner, ScheduledBy};
 pub use crate::schema::migrate;
 pub use crate::shutdown::Shutdown;
 pub use crate::signal::shutdown_signal;

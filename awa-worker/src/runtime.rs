@@ -43,7 +43,7 @@ use crate::shutdown::{self, Ended, GOODBYE_MAX, Shutdown, Wish};
 use crate::side::Side;
 use crate::slots::Slots;
 use crate::store::{PoolStore, Store};
-use crate::{dispatcher, heartbeat, looker, maintenance, panics};
+use crate::{dispatcher, heartbeat, looker, maintenance, panics, schedules};
 
 /// How long the worker's own statements wait for one of its connections.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -132,6 +132,9 @@ async fn assemble(shared: &Arc<Shared>, pool: &PgPool, sessions: Sessions) -> Re
     let store = Arc::new(PoolStore { pool: pool.clone(), patience: patience.clone() });
     let (engine, inbox) = engine(shared, pool.clone(), sessions.clone(), worker, patience, store);
     engine.cursors.load(pool).await?;
+    if let Some(declaration) = &shared.declaration {
+        schedules::declare(pool, declaration).await?;
+    }
     let info = worker_info(shared, worker);
     workers::register(pool, &info).await?;
     let (side, listener) = match Side::start(Arc::clone(&engine), info).await {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use awa_maintenance::{
     Auditor, CallbackKeeper, ClaimsKeeper, Duty, Elector, MaintenanceConfig, Promoter, Pruner, Rescuer, RingKeeper,
+    Scheduler,
 };
 use awa_model::WorkerId;
 use awa_storage::testing::{TestDatabase, TestRole};
@@ -32,6 +33,11 @@ const SCENE: &str = "
     insert into awa.callbacks (job_id, run_lease, due_at) values (99, 1, '2020-01-01');
     insert into awa.workers (id, name, host, pid, version, queues, kinds, last_seen_at)
     values (gen_random_uuid(), 'gone', 'here', 1, '0', '{}', '{}', '2020-01-01');
+    insert into awa.cron_schedules (name, expression, timezone, job, missed, overlap, planned, next_at, waiting_slot)
+    values ('new', '@yearly', 'UTC', '{\"kind\": \"noop\"}', 'coalesce', 'allow', false, null, null),
+           ('due', '@yearly', 'UTC', '{\"kind\": \"noop\"}', 'coalesce', 'allow', true, '2020-01-01', null),
+           ('waiting', '@yearly', 'UTC', '{\"kind\": \"noop\"}', 'coalesce', 'queue', true, '2100-01-01', '2020-01-01');
+    insert into awa.cron_ticks (schedule, slot, outcome, handled_at) values ('gone', '2020-01-01', 'fired', '2020-01-01');
     update awa.ring set opened_at = array_fill('2020-01-01'::timestamptz, array[8]), claims_switched_at = '2020-01-01';";
 
 #[tokio::test]
@@ -46,7 +52,8 @@ async fn role_with_the_bundle_of_a_worker_can_do_every_duty() {
     let mut elector = Elector::new(pool.clone(), WorkerId::random(), Duration::from_secs(30));
     assert!(elector.stand().await.expect("the role may stand for election"));
     let config = || MaintenanceConfig { claims_bytes: 1, claims_age: Duration::ZERO, ..MaintenanceConfig::default() };
-    let duties: [Box<dyn Duty>; 7] = [
+    let duties: [Box<dyn Duty>; 8] = [
+        Box::new(Scheduler::new(pool.clone(), config())),
         Box::new(Rescuer::new(pool.clone(), config())),
         Box::new(Promoter::new(pool.clone(), config())),
         Box::new(CallbackKeeper::new(pool.clone(), config())),
@@ -73,7 +80,15 @@ async fn role_with_the_bundle_of_a_worker_can_do_every_duty() {
     }
     elector.resign().await.expect("resigned");
 
-    assert_eq!(count(&admin, "select count(*) from awa.jobs where state = 'available'").await, 5, "promoted");
+    assert_eq!(
+        count(&admin, "select count(*) from awa.jobs where state = 'available'").await,
+        7,
+        "promoted, scheduled"
+    );
+    let ticks = "select count(*) from awa.cron_ticks where outcome = 'fired' and schedule in ('due', 'waiting')";
+    assert_eq!(count(&admin, ticks).await, 2, "scheduled");
+    assert_eq!(count(&admin, "select count(*) from awa.cron_schedules where not planned").await, 0, "planned");
+    assert_eq!(count(&admin, "select count(*) from awa.cron_ticks where schedule = 'gone'").await, 0, "forgotten");
     assert_eq!(count(&admin, "select count(*) from awa.jobs where state = 'retryable'").await, 6, "rescued");
     assert_eq!(count(&admin, "select count(*) from awa.callbacks").await, 1, "forgotten");
     assert_eq!(count(&admin, "select count(*) from awa.jobs where state = 'failed'").await, 0, "pruned");

@@ -4,4 +4,5 @@ mod access;
 mod duties;
 mod leadership;
 mod maintainer;
+mod scheduler;
 mod support;

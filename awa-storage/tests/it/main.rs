@@ -44,6 +44,7 @@ mod ring;
 mod ring_readers;
 mod ring_settings;
 mod scene;
+mod schedule;
 mod schema;
 mod session;
 mod settle;

@@ -29,6 +29,7 @@ mod readme;
 mod restore;
 mod retries;
 mod runs;
+mod schedules;
 mod settling;
 mod shutdown;
 mod statements;

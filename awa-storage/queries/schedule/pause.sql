@@ -1,0 +1,2 @@
+-- Pause schedule $1. Locks its row; index: the primary key.
+select awa.pause_schedule($1) as "outcome!"

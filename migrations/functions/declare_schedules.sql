@@ -1,0 +1,66 @@
+-- Declare all periodic jobs that an application has in its code; called when one of its processes starts.
+--   p_owner      the application
+--   p_revision   of its code. An older one than was declared before changes nothing, so that two versions of it, side by side
+--                in a deployment, do not undo each other's schedules; of equal ones the last to start counts.
+--   p_schedules  an array of objects: name, expression, timezone, job, missed, catch_up_max, overlap, all but the names optional
+--                as in awa.set_schedule
+--   p_remove     whether schedules of this application that are not among them are deleted
+-- Answers what became of each: created, changed, unchanged, owned (somebody else has that name), outdated, or deleted.
+-- Raises 22023 for bad input, and nothing is changed. Locks the row of the application, then those of its schedules by name.
+create or replace function awa.declare_schedules(p_owner text, p_revision bigint, p_schedules jsonb, p_remove boolean)
+    returns table (name text, outcome text)
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    given record;
+begin
+    perform awa.check_name('owner', p_owner);
+    if p_schedules is null or jsonb_typeof(p_schedules) <> 'array' then
+        perform awa.refuse('schedules', awa.json_kind(p_schedules), 'an array');
+    end if;
+    for given in
+        select 'schedules[' || list.place - 1 || '].' as place, one.*
+          from jsonb_array_elements(p_schedules) with ordinality as list (schedule, place)
+         cross join lateral jsonb_to_record(list.schedule) as one (
+                   name text, expression text, timezone text, job jsonb, missed text, catch_up_max integer, overlap text)
+    loop
+        perform awa.check_schedule(given.name, given.expression, coalesce(given.timezone, 'UTC'), given.job,
+                                   coalesce(given.missed, 'coalesce'), given.catch_up_max,
+                                   coalesce(given.overlap, 'allow'), given.place);
+    end loop;
+    insert into awa.cron_owners as held (owner, revision)
+    values (p_owner, p_revision)
+        on conflict (owner) do update
+       set revision = excluded.revision,
+           declared_at = now()
+     where held.revision <= excluded.revision;
+    if not found then
+        return query select one.name, 'outdated'
+                       from jsonb_to_recordset(p_schedules) as one (name text)
+                      order by one.name collate "C";
+        return;
+    end if;
+    for given in
+        select one.*
+          from jsonb_to_recordset(p_schedules) as one (
+                   name text, expression text, timezone text, job jsonb, missed text, catch_up_max integer, overlap text)
+         order by one.name collate "C"
+    loop
+        name := given.name;
+        outcome := awa.write_schedule(p_owner, given.name, given.expression, coalesce(given.timezone, 'UTC'), given.job,
+                                      coalesce(given.missed, 'coalesce'), given.catch_up_max,
+                                      coalesce(given.overlap, 'allow'));
+        return next;
+    end loop;
+    if p_remove then
+        return query
+        delete from awa.cron_schedules as schedule
+         where schedule.owner = p_owner
+           and schedule.name not in (select one.name from jsonb_to_recordset(p_schedules) as one (name text))
+        returning schedule.name, 'deleted';
+    end if;
+end
+$$;

@@ -1,0 +1,23 @@
+-- Note when a schedule is due next, worked out for the first time or for another expression.
+--   p_name, p_revision  the schedule, as it was when that was worked out
+--   p_next_at           the time; null: never again
+--   p_fault             why it could not be worked out
+-- False where the schedule is another by now. Index: cron_schedules_pkey. Locks the row.
+create or replace function awa.plan_schedule(p_name text, p_revision bigint, p_next_at timestamptz, p_fault text)
+    returns boolean
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, pg_temp
+    set lock_timeout = '1s'
+as $$
+begin
+    update awa.cron_schedules as schedule
+       set planned = true,
+           next_at = p_next_at,
+           fault = p_fault
+     where schedule.name = p_name
+       and schedule.revision = p_revision
+       and not schedule.planned;
+    return found;
+end
+$$;
