@@ -18,8 +18,8 @@ pub(crate) const HEARTBEATS_PER_STALENESS_MIN: u32 = 3;
 /// How many jobs of one queue a process may hold at once unless it says.
 const MAX_WORKERS_DEFAULT: usize = 16;
 
-/// What a queue may allow one attempt.
-const QUEUE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=awa_model::limits::TIMEOUT_MAX;
+/// What a queue or a handler may allow one attempt.
+pub(crate) const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=awa_model::limits::TIMEOUT_MAX;
 
 /// Settings of one queue in one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +149,7 @@ pub(crate) fn check_queues(given: &[(String, QueueConfig)]) -> (Vec<ServedQueue>
         if config.max_workers == 0 {
             mistakes.push(Mistake::NoWorkers { queue: name.clone() });
         }
-        if let Some(timeout) = config.timeout.filter(|timeout| !QUEUE_TIMEOUT.contains(timeout)) {
+        if let Some(timeout) = config.timeout.filter(|timeout| !TIMEOUT.contains(timeout)) {
             mistakes.push(Mistake::QueueTimeout { queue: name.clone(), timeout });
         }
         match QueueName::new(name.clone()) {
@@ -293,6 +293,14 @@ pub enum Mistake {
         owner: String,
         /// What is wrong with it.
         reason: InvalidName,
+    },
+    /// A handler with a timeout that cannot work.
+    #[error("the handler of {kind:?} has the timeout {timeout:?}, 1ms to ten years are allowed")]
+    HandlerTimeout {
+        /// The kind of its args.
+        kind: &'static str,
+        /// What it was given.
+        timeout: Duration,
     },
     /// A queue name that no job can have.
     #[error("queue {queue:?}: {reason}")]

@@ -46,6 +46,12 @@ pub trait Handler<Marker>: Send + Sync + 'static {
         None
     }
 
+    /// The timeout chosen at registration, whatever the args are. It is part of what [`timeout`](Self::timeout) answers, and is
+    /// here to be judged when the client is built.
+    fn chosen_timeout(&self) -> Option<Duration> {
+        None
+    }
+
     /// How many attempts of this kind may run at once in this process; `None` leaves it to the queues.
     fn max_workers(&self) -> Option<usize> {
         None
@@ -268,7 +274,8 @@ pub trait HandlerExt<Marker>: Handler<Marker> + Sized {
         Registration::of(self).with_retry(policy)
     }
 
-    /// Limits how long one attempt may take, counted by this process. The shortest limit of handler, job and queue counts.
+    /// Limits how long one attempt may take, counted by this process: 1 ms to ten years. The shortest limit of handler, job
+    /// and queue counts.
     fn timeout(self, timeout: Duration) -> Registration<Self, Marker> {
         Registration::of(self).timeout(timeout)
     }
@@ -310,7 +317,8 @@ impl<H, Marker> Registration<H, Marker> {
         self
     }
 
-    /// Limits how long one attempt may take, counted by this process. The shortest limit of handler, job and queue counts.
+    /// Limits how long one attempt may take, counted by this process: 1 ms to ten years. The shortest limit of handler, job
+    /// and queue counts.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -348,6 +356,10 @@ impl<Marker: 'static, H: Handler<Marker>> Handler<ViaRegistration<Marker>> for R
 
     fn timeout(&self, args: &H::Args) -> Option<Duration> {
         shortest([self.timeout, Handler::timeout(&self.handler, args)])
+    }
+
+    fn chosen_timeout(&self) -> Option<Duration> {
+        shortest([self.timeout, self.handler.chosen_timeout()])
     }
 
     fn max_workers(&self) -> Option<usize> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use awa_model::{JobArgs, Kind, RetryPolicy};
 
-use crate::config::Mistake;
+use crate::config::{Mistake, TIMEOUT};
 use crate::handler::{Erased, ErasedHandler, Handler, Requirement};
 use crate::kind_limit::KindLimit;
 
@@ -50,6 +50,9 @@ impl Registry {
         let max_workers = handler.max_workers();
         if max_workers == Some(0) {
             self.mistakes.push(Mistake::NoWorkersOfKind { kind: name });
+        }
+        if let Some(timeout) = handler.chosen_timeout().filter(|timeout| !TIMEOUT.contains(timeout)) {
+            self.mistakes.push(Mistake::HandlerTimeout { kind: name, timeout });
         }
         let limit = max_workers.map(KindLimit::new);
         let registered = Arc::new(Registered { handler: Arc::new(Erased::new(handler)), retry_policy, limit });

@@ -331,6 +331,14 @@ impl<Marker: 'static, H: Handler<Marker>> Handler<ViaTestRun<Marker>> for Interr
         self.handler.timeout(args)
     }
 
+    fn chosen_timeout(&self) -> Option<Duration> {
+        self.handler.chosen_timeout()
+    }
+
+    fn max_workers(&self) -> Option<usize> {
+        self.handler.max_workers()
+    }
+
     async fn call(
         &self,
         args: H::Args,

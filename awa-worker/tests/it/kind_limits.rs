@@ -185,3 +185,15 @@ async fn a_timeout_that_no_queue_can_keep_is_a_mistake() {
         assert_eq!(error.mistakes(), [Mistake::QueueTimeout { queue: "a".to_owned(), timeout }]);
     }
 }
+
+#[tokio::test]
+async fn a_timeout_that_no_handler_can_keep_is_a_mistake() {
+    let rig = Rig::new().await;
+    for timeout in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
+        let handler = async |_: Probe| Ok::<_, JobError>(Value::Null);
+        // Whichever of the registrations brings it.
+        let built = Client::builder(rig.pool.clone()).register(handler.timeout(timeout).max_workers(2)).build();
+        let Err(Error::Build(error)) = built else { panic!("{timeout:?} was taken") };
+        assert_eq!(error.mistakes(), [Mistake::HandlerTimeout { kind: "probe", timeout }]);
+    }
+}
