@@ -142,6 +142,8 @@ impl<A: JobArgs> TestRun<A> {
         let sessions = Sessions::unknown(pool.connect_options().as_ref().clone());
         let (engine, mut inbox) =
             runtime::engine(client.shared(), pool, sessions, worker, Patience::default(), Arc::clone(&store) as Arc<_>);
+        // However this ends, and where it is dropped: the handler does not go on without it.
+        let handlers = engine.abandoned.clone().drop_guard();
         let max_attempts = job.max_attempts;
         let claimed = pretend_claimed(job, first);
         let (attempt, seed) = (claimed.attempt, claimed.progress.clone());
@@ -151,7 +153,7 @@ impl<A: JobArgs> TestRun<A> {
             Some(finished) = inbox.recv() => Some(finished),
             _ = &mut running => inbox.try_recv().ok(),
         };
-        engine.abandoned.cancel();
+        drop(handlers);
         let reported = held.as_ref().and_then(|attempt| attempt.reported()).map(|buffer| buffer.latest());
         let seed = || seed.map(Progress::from_json).unwrap_or_default();
         Ran {

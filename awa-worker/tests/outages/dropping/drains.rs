@@ -76,7 +76,7 @@ type Had = oneshot::Sender<()>;
 
 // CONN-11: it is not left to run on in a test that has given it up.
 #[tokio::test]
-async fn handler_of_a_dropped_drain_goes_with_it() {
+async fn handler_of_a_dropped_drain_or_run_goes_with_it() {
     let scene = Scene::new().await;
     let (tell, mut told) = events::<oneshot::Receiver<()>>();
     let stuck = async |_: Probe, tell: Data<UnboundedSender<oneshot::Receiver<()>>>| {
@@ -84,13 +84,16 @@ async fn handler_of_a_dropped_drain_goes_with_it() {
         tell.send(gone).unwrap();
         std::future::pending::<Result<Value, JobError>>().await
     };
-    let client = client(&scene.pool, 1).data(tell).register(stuck).build().unwrap();
-    enqueue(&scene.rig.pool, 1).await;
-    let gone = tokio::select! {
-        _ = testing::drain(&client, "default") => unreachable!("its handler is stuck"),
-        gone = told.recv() => gone.unwrap(),
-    };
-    assert!(soon("the handler is dropped", gone).await.is_err());
+    let client = client(&scene.pool, 1).data(tell.clone()).register(stuck).build().unwrap();
+    for own in [true, false] {
+        enqueue(&scene.rig.pool, 1).await;
+        let gone = tokio::select! {
+            _ = testing::drain(&client, "default"), if own => unreachable!("its handler is stuck"),
+            _ = async { testing::run(stuck, probe("a")).data(tell.clone()).await }, if !own => unreachable!("so is this one"),
+            gone = told.recv() => gone.unwrap(),
+        };
+        assert!(soon("the handler is dropped", gone).await.is_err());
+    }
     scene.judge("drain").await;
 }
 
