@@ -100,7 +100,8 @@ impl JobContext {
     /// A job that waits several times keeps in a checkpoint how far it is, since this is always the newest answer.
     ///
     /// # Errors
-    /// [`Error::UnfitPayload`] when what came is not a `T`, and [`Error::Storage`] when the database could not be asked.
+    /// [`Error::UnfitPayload`] when what came is not a `T`: returned by `?` it fails the job for good, since every attempt would
+    /// find the same. [`Error::Storage`] when the database could not be asked.
     pub async fn callback_payload<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         let (attempt, store) = (Arc::clone(self.running()), Arc::clone(self.store()));
         let asking = self.runtime().spawn(async move { store.callback_payload(&attempt.held).await });

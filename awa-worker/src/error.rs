@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use awa_model::error_text;
 
+use crate::failure::Error;
 use crate::panics;
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -84,8 +85,11 @@ impl JobError {
 }
 
 impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for JobError {
+    /// Retryable, unless it is an error of this crate that says that each attempt would meet it again.
     fn from(error: E) -> Self {
-        Self::retryable(error)
+        let error = Self::retryable(error);
+        let is_lasting = error.downcast_ref::<Error>().is_some_and(Error::is_lasting);
+        if is_lasting { error.into_fatal() } else { error }
     }
 }
 
@@ -129,7 +133,7 @@ impl<T, E: Into<JobError>> ResultExt<T> for Result<T, E> {
 /// Renders an error and its causes as `outer: cause: cause`.
 ///
 /// A cause that the text already ends with is left out, since many errors print their source themselves.
-fn describe(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn describe(error: &(dyn StdError + 'static)) -> String {
     let mut text = String::new();
     let mut cause = Some(error);
     for _ in 0..CAUSES_MAX {

@@ -4,7 +4,7 @@ use crate::config::BuildError;
 
 /// An error of the client or the worker.
 ///
-/// `Debug` prints the message and its causes: what a `main` that returns the error shows has to be readable.
+/// `Debug` prints the message and its causes, each once: what a `main` that returns the error shows has to be readable.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,7 +43,8 @@ pub enum Error {
     /// What was to go with the answer to a callback cannot be stored; nothing was answered.
     #[error(transparent)]
     InvalidPayload(awa_model::InvalidJson),
-    /// What came with the answer to a callback is not of the type asked for.
+    /// What came with the answer to a callback is not of the type asked for. As the error of a handler it fails the job for
+    /// good, since another attempt would find the same.
     #[error("the payload of the callback is not of the type asked for")]
     UnfitPayload(#[source] serde_json::Error),
     /// This attempt is no longer this process's: it was rescued, cancelled or settled meanwhile.
@@ -68,16 +69,33 @@ impl Error {
     pub fn refused(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Refused(reason.into())
     }
+
+    /// Whether every further attempt of the job that meets this error would meet it again.
+    pub(crate) const fn is_lasting(&self) -> bool {
+        matches!(self, Self::UnfitPayload(_))
+    }
 }
 
 impl std::fmt::Debug for Error {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{self}")?;
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            write!(formatter, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
+        formatter.write_str(&crate::error::describe(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_tells_each_cause_once() {
+        let missing = awa_storage::Error::NotInstalled(sqlx::Error::Protocol("relation is missing".to_owned()));
+        let shown = format!("{:?}", Error::from(missing));
+        assert_eq!(shown.matches("relation is missing").count(), 1, "{shown}");
+        let step = std::io::Error::other("server is gone");
+        let shown = format!("{:?}", Error::from(awa_storage::Error::from(sqlx::Error::from(step))));
+        assert_eq!(shown.matches("server is gone").count(), 1, "{shown}");
+        let unfit = serde_json::from_str::<bool>("7").unwrap_err();
+        let shown = format!("{:?}", Error::UnfitPayload(unfit));
+        assert!(shown.starts_with("the payload") && shown.contains(": invalid type: integer `7`"), "{shown}");
     }
 }

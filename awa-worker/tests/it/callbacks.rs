@@ -7,7 +7,7 @@ use awa_storage::callback::{ExpireCursor, expire};
 use awa_worker::testing::{self, Ended};
 use awa_worker::{
     Answered, CallbackId, CancelReason, Error, HandlerExt as _, JobArgs, JobContext, JobError, JobId, JobState,
-    NO_PAYLOAD, Outcome, QueueConfig, RetryPolicy, callback_resume, limits,
+    NO_PAYLOAD, Operated, Outcome, QueueConfig, RetryPolicy, callback_resume, limits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -391,4 +391,42 @@ async fn example_waits_for_its_payment_and_ships() {
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("attempt 1: 1999 cents are here, order 17 is shipped"), "{text}");
+}
+
+#[tokio::test]
+async fn a_payload_that_does_not_fit_fails_the_job_at_once_and_an_operators_retry_finds_the_mended_handler() {
+    let rig = Rig::new().await;
+    let (tell, mut told) = events();
+    let mended = Gate::new();
+    let is_mended = mended.clone();
+    let handler = move |_: Probe, context: JobContext| {
+        let (tell, mended) = (tell.clone(), is_mended.clone());
+        async move {
+            if mended.is_open()
+                && let Some(told) = context.callback_payload::<Value>().await?
+            {
+                return Ok::<_, JobError>(Outcome::complete_with(told));
+            }
+            if let Some(number) = context.callback_payload::<u32>().await? {
+                return Ok(Outcome::complete_with(json!(number)));
+            }
+            let callback = context.callback(HOUR).await?;
+            tell.send(callback).unwrap();
+            Ok(Outcome::wait_for(callback))
+        }
+    };
+    let client = rig.client().register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    let id = rig.enqueue(probe("a")).await;
+    let callback = soon("a callback", told.recv()).await.unwrap();
+    rig.state(id, "waiting_external").await;
+    let _ = client.callback_resume(callback, Some(&json!({ "no": "number" }))).await.unwrap();
+    let row = rig.state(id, "failed").await;
+    assert_eq!((row.attempt, row.errors.as_ref().and_then(Value::as_array).map(Vec::len)), (1, Some(1)));
+    let error = row.last_error();
+    assert!(error.starts_with("the payload of the callback is not of the type asked for: invalid type"), "{error}");
+    mended.open();
+    assert_eq!(client.retry(JobId::<Probe>::new(id)).await.unwrap(), Operated::Applied);
+    assert_eq!(rig.state(id, "completed").await.result, Some(json!({ "no": "number" })));
+    drain(&running).await;
 }

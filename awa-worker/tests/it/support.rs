@@ -175,6 +175,10 @@ impl Gate {
         self.0.send_replace(true);
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.borrow()
+    }
+
     pub(crate) async fn passed(&self) {
         let mut gate = self.0.subscribe();
         gate.wait_for(|open| *open).await.expect("the sender is in self");
