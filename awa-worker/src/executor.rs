@@ -165,12 +165,13 @@ impl Run {
     fn log(&self, ending: &Ending) {
         let (id, kind) = (self.attempt.job_id().get(), &self.attempt.facts.kind);
         let attempt = self.attempt.facts.attempt;
+        let outcome = ending.name(attempt >= self.attempt.facts.max_attempts);
         match ending.error() {
             Some(error) => tracing::warn!(
                 { JOB_ID } = id,
                 { JOB_KIND } = %kind,
                 { JOB_ATTEMPT } = attempt,
-                { OUTCOME } = ending.name(),
+                { OUTCOME } = outcome,
                 error,
                 "an attempt failed"
             ),
@@ -178,7 +179,7 @@ impl Run {
                 { JOB_ID } = id,
                 { JOB_KIND } = %kind,
                 { JOB_ATTEMPT } = attempt,
-                { OUTCOME } = ending.name(),
+                { OUTCOME } = outcome,
                 "an attempt ended"
             ),
         }

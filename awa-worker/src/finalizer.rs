@@ -202,6 +202,11 @@ trait Row: Sized + Send + Sync + 'static {
 
     /// Writes one, whoever holds its unique key.
     fn send_alone(&self, pool: &PgPool) -> impl Future<Output = Result<Applied, Error>> + Send;
+
+    /// What went wrong in the attempt.
+    fn error(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Row for Completion {
@@ -241,6 +246,13 @@ impl Row for Settlement {
         }
         Ok(answer)
     }
+
+    fn error(&self) -> Option<&str> {
+        match &self.verdict {
+            Verdict::Retry { error, .. } | Verdict::Fail { error } | Verdict::Committed { error, .. } => Some(error),
+            _ => None,
+        }
+    }
 }
 
 /// A handler that says it completed the job by itself has to be right about it.
@@ -249,6 +261,20 @@ fn warn_if_uncommitted(row: &Settlement, answer: Option<Applied>) {
         && state != JobState::Completed
     {
         tracing::warn!(error, job.id = row.lease.job_id().get(), "an attempt failed");
+    }
+}
+
+/// The end of a job that somebody has to look at.
+fn warn_if_failed<R: Row>(row: &R, attempt: &Attempt, answer: Applied) {
+    if answer == Guarded::Applied(JobState::Failed) {
+        tracing::warn!(
+            job.id = attempt.job_id().get(),
+            job.kind = %attempt.facts.kind,
+            job.queue = %attempt.facts.queue,
+            job.attempt = attempt.facts.attempt,
+            error = row.error().unwrap_or_default(),
+            "a job has failed for good"
+        );
     }
 }
 
@@ -282,6 +308,7 @@ async fn note_or_insist<R: Row>(engine: &Arc<Engine>, piece: Piece<R>, answers: 
     for ((row, owed), answer) in piece.rows.into_iter().zip(piece.owed).zip(answers) {
         match answer {
             Some(state) => {
+                warn_if_failed(&row, &owed.attempt, state);
                 written.push(owed);
                 states.push(state);
             }
@@ -341,7 +368,10 @@ async fn insist<R: Row>(engine: Arc<Engine>, one: Piece<R>, mut refused: Option<
             engine.bounded(row.send_alone(&engine.pool)).await
         };
         match answer {
-            Ok(answer) => return note(&engine, one.owed, vec![answer]).await,
+            Ok(answer) => {
+                one.owed.iter().for_each(|owed| warn_if_failed(row, &owed.attempt, answer));
+                return note(&engine, one.owed, vec![answer]).await;
+            }
             Err(latest) => refused = Some(latest),
         }
     }
@@ -358,12 +388,6 @@ async fn note(engine: &Engine, mut written: Vec<Owed>, answers: Vec<Applied>) {
     for (owed, answer) in written.iter().zip(&answers) {
         let attempt = &owed.attempt;
         match answer {
-            Guarded::Applied(JobState::Failed) => tracing::warn!(
-                job.id = attempt.job_id().get(),
-                job.kind = %attempt.facts.kind,
-                job.attempt = attempt.facts.attempt,
-                "a job has failed for good"
-            ),
             Guarded::Applied(_) if owed.returns && engine.draining.is_cancelled() => {
                 engine.leftovers.note(attempt, UnfinishedEnd::Returned);
             }

@@ -45,10 +45,11 @@ impl Ending {
         }
     }
 
-    /// A word for logs.
-    pub(crate) fn name(&self) -> &'static str {
+    /// A word for logs. What asks for another attempt after the last one fails the job.
+    pub(crate) fn name(&self, is_last: bool) -> &'static str {
         match self {
             Self::Completed(_) => "complete",
+            Self::Settled(Verdict::Retry { .. }) if is_last => "fail",
             Self::Settled(Verdict::Retry { .. }) => "retry",
             Self::Settled(Verdict::Snooze { .. }) => "snooze",
             Self::Settled(Verdict::Fail { .. }) => "fail",
@@ -172,6 +173,12 @@ mod tests {
             let ending = check(failed(JobError::fatal("broken")), reason);
             assert!(matches!(ending, Ending::Settled(Verdict::Fail { error }) if error == "broken"));
         }
+    }
+
+    #[test]
+    fn a_failure_of_the_last_attempt_is_called_final() {
+        let ending = check(failed("broken".into()), None);
+        assert_eq!([ending.name(false), ending.name(true)], ["retry", "fail"]);
     }
 
     #[test]

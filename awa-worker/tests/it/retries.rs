@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use awa_worker::{JobContext, JobError, NewJob, QueueConfig};
+use awa_worker::{JobArgs, JobContext, JobError, NewJob, QueueConfig};
 use serde_json::{Value, json};
 use sqlx::Executor as _;
 
 use crate::leases::rescue_all;
+use crate::log;
 use crate::support::{Gate, Probe, Rig, drain, events, probe, soon, until};
 
 // RETRY-01
@@ -113,4 +114,29 @@ async fn jobs_that_have_used_up_their_attempts_fail_and_stop_no_other() {
     }
     assert_eq!(ran.len(), 101, "{ran:?}");
     assert!(ran.iter().all(|name| name == "good" || name == "below nothing"), "{ran:?}");
+}
+
+/// The job without attempts left; no other test has one of its kind.
+#[derive(Debug, serde::Serialize, serde::Deserialize, JobArgs)]
+#[job(kind = "logged_to_the_end", queue = "logged", max_attempts = 2)]
+struct LoggedToTheEnd;
+
+#[tokio::test]
+async fn the_log_says_that_the_last_failure_is_final_and_why() {
+    log::record();
+    let rig = Rig::new().await;
+    let handler = async |_: LoggedToTheEnd| Err::<(), _>(JobError::from("no paper").retry_after(Duration::ZERO));
+    let client = rig.client().queue("logged", QueueConfig::new()).register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    let id = rig.enqueue(LoggedToTheEnd).await;
+    rig.state(id, "retryable").await;
+    rig.promote().await;
+    rig.state(id, "failed").await;
+    drain(&running).await;
+    let of_attempt = |attempt: &str| log::lines(&["an attempt failed", "logged_to_the_end", attempt]);
+    let (first, second) = (of_attempt("job.attempt=1"), of_attempt("job.attempt=2"));
+    assert!(first.len() == 1 && first[0].contains(r#"outcome="retry""#), "{first:?}");
+    assert!(second.len() == 1 && second[0].contains(r#"outcome="fail""#), "{second:?}");
+    let last = log::logged(&["a job has failed for good", "logged_to_the_end"]).await;
+    assert!(last.contains("job.queue=logged") && last.contains(r#"error="no paper""#), "{last}");
 }
