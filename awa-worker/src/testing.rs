@@ -40,6 +40,7 @@
 mod drain;
 mod enqueued;
 mod faults;
+mod left;
 mod lent;
 mod rehearsal;
 mod stores;
@@ -48,6 +49,7 @@ mod time;
 pub use self::drain::{ATTEMPTS_MAX, Drain, Drained, DrainedAttempt, drain, drain_in};
 pub use self::enqueued::{Enqueued, enqueued};
 pub use self::faults::Faults;
+pub use self::left::{LeftBecause, LeftJob};
 pub use self::rehearsal::{Ended, Ran, TestRun, run};
 pub use self::time::{Advanced, advance};
 

@@ -25,6 +25,10 @@ pub struct WaitingJob {
     pub priority: i16,
     /// When it is due.
     pub run_at: DateTime<Utc>,
+    /// Whether that has come, by the database's clock.
+    pub due: bool,
+    /// Whether its queue is paused.
+    pub paused: bool,
     /// Its args.
     pub args: Value,
     /// The producer's own.
@@ -40,8 +44,10 @@ pub struct WaitingJob {
 pub async fn waiting(db: impl PgExecutor<'_>) -> Result<Vec<WaitingJob>, Error> {
     let states = [JobState::Available, JobState::Scheduled, JobState::Retryable].map(JobState::as_str);
     let rows = sqlx::query_as(
-        "select id, kind, queue, state, priority, run_at, args, metadata, coalesce(tags, '{}') as tags
-           from awa.jobs
+        "select id, kind, queue, state, priority, run_at, run_at <= now() as due, args, metadata,
+                coalesce(tags, '{}') as tags,
+                exists (select from awa.queues as setting where setting.name = job.queue and setting.paused) as paused
+           from awa.jobs as job
           where state::text = any ($1)
           order by id
           limit $2",

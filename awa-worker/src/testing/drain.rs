@@ -10,6 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
 use super::faults::Faults;
+use super::left::{self, LeftJob};
 use super::lent::{self, Request};
 use super::stores::{LentStore, Requests};
 use super::time::promote_due;
@@ -119,12 +120,22 @@ impl Drain {
         // However this ends, and where it is dropped: no handler goes on without it.
         let handlers = engine.abandoned.clone().drop_guard();
         workers::register(&mut *db, &runtime::worker_info(&shared, worker)).await?;
-        let pass = Pass { engine: Arc::clone(&engine), store, inbox, requests, queue, faults: self.faults, claims: 0 };
+        let pass = Pass {
+            engine: Arc::clone(&engine),
+            store,
+            inbox,
+            requests,
+            queue: queue.clone(),
+            faults: self.faults,
+            claims: 0,
+        };
         let drained = pass.run(db, &shared).await;
         drop(handlers);
         // Awa's own name for it: whatever this process still holds may be taken from it at once.
         let _ = workers::unregister(&mut *db, worker).await?;
-        drained
+        let drained = drained?;
+        let left = left::left(db, &queue, &shared.registry.kinds()).await?;
+        Ok(Drained { left, ..drained })
     }
 }
 
@@ -134,6 +145,9 @@ impl Drain {
 pub struct Drained {
     /// Every attempt, in the order in which they ran. A job that was tried again is there several times.
     pub attempts: Vec<DrainedAttempt>,
+    /// The jobs that still wait to be run, in this queue and in others, and why they were not: those that were enqueued first in
+    /// front, at most ten thousand.
+    pub left: Vec<LeftJob>,
 }
 
 /// One attempt of a drain.
@@ -159,7 +173,7 @@ impl Drained {
         self.attempts.len()
     }
 
-    /// Whether nothing was there to be run.
+    /// Whether no attempt was made. [`left`](Self::left) says what was there and did not run.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.attempts.is_empty()

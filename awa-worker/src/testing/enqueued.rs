@@ -136,6 +136,9 @@ fn list(jobs: &[WaitingJob]) -> String {
 /// | `assert_enqueued!(&pool, ResizeImage { … })` | a job with these args is there |
 /// | `assert_enqueued!(&pool, ResizeImage, \|job\| job.width > 10)` | one of that kind is there that matches |
 /// | `assert_enqueued!(&pool, ResizeImage, count = 3)` | so many of that kind are there |
+/// | `assert_enqueued!(&pool, ResizeImage)` | one of that kind is there, whatever its args |
+///
+/// A name alone is a type: args in a variable go in parentheses, `assert_enqueued!(&pool, (wanted))`.
 ///
 /// The first argument may also be `&mut *tx`, for what only a transaction sees. For anything else, ask
 /// [`enqueued`](crate::testing::enqueued).
@@ -147,7 +150,11 @@ macro_rules! assert_enqueued {
     ($db:expr, $($args:ident)::+, |$job:pat_param| $matches:expr $(,)?) => {
         $crate::testing::__private::assert_some::<$($args)::+>($db, true, |$job| $matches, stringify!($matches)).await
     };
+    ($db:expr, $($args:ident)::+ $(,)?) => {
+        $crate::testing::__private::assert_some::<$($args)::+>($db, true, |_| true, "any args").await
+    };
     ($db:expr, $args:expr $(,)?) => {{
+        #[allow(unused_parens, reason = "a name alone would be a type")]
         let wanted = $args;
         let like = |job: &_| $crate::testing::__private::same(job, &wanted);
         $crate::testing::__private::assert_some($db, true, like, stringify!($args)).await
@@ -160,12 +167,19 @@ macro_rules! assert_enqueued {
 /// |---|---|
 /// | `assert_not_enqueued!(&pool, ResizeImage { … })` | no job with these args is there |
 /// | `assert_not_enqueued!(&pool, ResizeImage, \|job\| job.width > 10)` | none of that kind is there that matches |
+/// | `assert_not_enqueued!(&pool, ResizeImage)` | none of that kind is there |
+///
+/// A name alone is a type: args in a variable go in parentheses, `assert_not_enqueued!(&pool, (unwanted))`.
 #[macro_export]
 macro_rules! assert_not_enqueued {
     ($db:expr, $($args:ident)::+, |$job:pat_param| $matches:expr $(,)?) => {
         $crate::testing::__private::assert_some::<$($args)::+>($db, false, |$job| $matches, stringify!($matches)).await
     };
+    ($db:expr, $($args:ident)::+ $(,)?) => {
+        $crate::testing::__private::assert_some::<$($args)::+>($db, false, |_| true, "any args").await
+    };
     ($db:expr, $args:expr $(,)?) => {{
+        #[allow(unused_parens, reason = "a name alone would be a type")]
         let unwanted = $args;
         let like = |job: &_| $crate::testing::__private::same(job, &unwanted);
         $crate::testing::__private::assert_some($db, false, like, stringify!($args)).await

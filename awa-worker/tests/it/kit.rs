@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::process::Command;
 use std::time::Duration;
 
-use awa_worker::testing::{self, Drain, Ended, Faults};
+use awa_worker::testing::{self, Drain, Ended, Faults, LeftBecause};
 use awa_worker::{
     CancelReason, Client, Data, Error, JobArgs, JobContext, JobError, JobState, NewJob, Outcome, Progress,
     assert_enqueued, assert_not_enqueued,
@@ -224,6 +224,47 @@ async fn an_assertion_that_fails_lists_what_is_there() {
     assert!(message(failed).contains("a probe job with probe(\"a\") waits"));
     let failed = AssertUnwindSafe(async { assert_enqueued!(&rig.pool, Other, count = 2) }).catch_unwind().await;
     assert!(message(failed).contains("1 other jobs wait to be run, 2 expected"));
+}
+
+#[tokio::test]
+async fn a_bare_type_in_an_assertion_stands_for_every_job_of_its_kind() {
+    let rig = Rig::new().await;
+    assert_not_enqueued!(&rig.pool, Probe);
+    let _ = rig.enqueue(probe("a")).await;
+    assert_enqueued!(&rig.pool, Probe);
+    assert_not_enqueued!(&rig.pool, crate::support::Other);
+    let wanted = probe("a");
+    assert_enqueued!(&rig.pool, (wanted));
+    let failed = AssertUnwindSafe(async { assert_not_enqueued!(&rig.pool, Probe) }).catch_unwind().await;
+    assert!(message(failed).contains("a probe job with any args waits to be run\none job waits:"));
+    let failed = AssertUnwindSafe(async { assert_enqueued!(&rig.pool, Other) }).catch_unwind().await;
+    assert!(message(failed).contains("no other job with any args waits to be run"));
+}
+
+#[tokio::test]
+async fn a_drain_says_what_it_has_left_and_why() {
+    let rig = Rig::new().await;
+    let client = rig.client().register(obedient).build().unwrap();
+    let unknown = rig.enqueue(Other { number: 1 }).await;
+    let later = rig.enqueue(NewJob::new(&probe("later")).run_in(HOUR)).await;
+    let elsewhere = rig.enqueue(NewJob::new(&probe("elsewhere")).queue("images")).await;
+    let _ = rig.enqueue(probe("done")).await;
+    let drained = testing::drain(&client, "default").await.unwrap();
+    let left: Vec<_> = drained.left.iter().map(|job| (job.job_id.get(), job.because)).collect();
+    assert!(matches!(
+        left[..],
+        [(a, LeftBecause::NoHandler), (b, LeftBecause::NotDue { .. }), (c, LeftBecause::OtherQueue)]
+            if (a, b, c) == (unknown, later, elsewhere)
+    ));
+    assert!(client.pause_queue("images").await.unwrap());
+    let drained = testing::drain(&client, "images").await.unwrap();
+    assert!(drained.is_empty());
+    let shown = format!("{drained:?}");
+    assert!(shown.contains(r#"kind: "probe", queue: "images", because: QueuePaused"#), "{shown}");
+    let mut tx = rig.pool.begin().await.unwrap();
+    let _ = awa_worker::enqueue(&mut *tx, NewJob::new(&probe("unseen")).queue("paper")).await.unwrap();
+    let drained = testing::drain(&client, "paper").await.unwrap();
+    assert!(drained.left.iter().all(|job| job.queue != "paper"), "{drained:?}");
 }
 
 /// Runs in a process of its own, since `#[sqlx::test]` reads `DATABASE_URL`, which other tests must not see.
