@@ -5,7 +5,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::{FnArg, ItemFn, PatType, ReturnType, Type, spanned::Spanned};
+use syn::{FnArg, GenericArgument, ItemFn, PatType, PathArguments, ReturnType, Type, spanned::Spanned};
 
 use crate::error::Errors;
 
@@ -49,6 +49,9 @@ fn checks(function: &ItemFn, errors: &mut Errors) -> TokenStream {
     if signature.inputs.is_empty() {
         errors.at(&signature.ident, "a handler takes its args first: a type with `#[derive(JobArgs)]`");
     }
+    if let Some(first) = types.first().filter(|first| is_extractor(first)) {
+        errors.at(first, "a handler takes its args first, a type with `#[derive(JobArgs)]`, and this after them");
+    }
     if let Some(beyond) = signature.inputs.iter().nth(PARAMETERS_MAX) {
         errors.at(beyond, "a handler takes its args and up to three things after them");
     }
@@ -61,6 +64,18 @@ fn checks(function: &ItemFn, errors: &mut Errors) -> TokenStream {
     match types.split_first() {
         Some((args, extractors)) => write(function, args, extractors, returned),
         None => TokenStream::new(),
+    }
+}
+
+/// Whether it is one of Awa's own extractors, going by the name.
+fn is_extractor(parameter: &Type) -> bool {
+    let Type::Path(path) = parameter else { return false };
+    let Some(last) = path.path.segments.last() else { return false };
+    match &last.arguments {
+        PathArguments::AngleBracketed(arguments) if last.ident == "Option" => {
+            arguments.args.iter().any(|one| matches!(one, GenericArgument::Type(inner) if is_extractor(inner)))
+        }
+        _ => last.ident == "JobContext" || last.ident == "Data",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ids of jobs and workers. They are types of their own so that no function can be handed the wrong number.
 
-use std::{cmp::Ordering, fmt, hash, marker::PhantomData};
+use std::{cmp::Ordering, fmt, hash, marker::PhantomData, num::ParseIntError, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
@@ -31,8 +31,9 @@ impl<A> JobId<A> {
         JobId::new(self.value)
     }
 
-    /// The same id, taken to be of a job with args `B`. Nothing checks this: a wrong `B` shows when the job's output is
-    /// read.
+    /// The same id, taken to be of a job with args `B`: for an id that came as a number, so that
+    /// `client.wait(id.assume::<Resize>(), …)` knows what the job produces. Nothing checks this: a wrong `B` shows when the
+    /// job's output is read. `JobId::<Resize>::from(number)` says the same in one step.
     pub const fn assume<B>(self) -> JobId<B> {
         JobId::new(self.value)
     }
@@ -90,6 +91,22 @@ impl<A> From<JobId<A>> for i64 {
     }
 }
 
+/// As [`JobId::new`].
+impl<A> From<i64> for JobId<A> {
+    fn from(value: i64) -> Self {
+        Self::new(value)
+    }
+}
+
+/// The number, as [`Display`](fmt::Display) writes it: from a command line, or a path of a URL.
+impl<A> FromStr for JobId<A> {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self::new)
+    }
+}
+
 impl<A> Serialize for JobId<A> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.value.serialize(serializer)
@@ -130,5 +147,18 @@ impl WorkerId {
 impl fmt::Display for WorkerId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_comes_back_from_its_number_and_its_text() {
+        struct Resize;
+        let id = JobId::<Resize>::from(42);
+        assert_eq!((id, id.to_string().parse()), (JobId::new(42), Ok(id)));
+        assert!("4x2".parse::<JobId>().is_err());
     }
 }

@@ -226,8 +226,7 @@ impl UniqueStates {
     }
 }
 
-/// What became of an enqueue.
-#[must_use = "a duplicate was not added"]
+/// What became of an enqueue. May be ignored where it is all the same; of a job that is unique it says whether it was added.
 pub enum Inserted<A = ()> {
     /// The job was added.
     New(JobId<A>),

@@ -25,7 +25,8 @@ use crate::error::JobError;
 /// for every [`Worker`]. `Marker` only keeps these implementations apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job handler",
-    note = "a handler is `async fn(Args, …) -> Result<R, E>`: `Args: JobArgs`, then up to three extractors (`JobContext`, `Data<T>`), `R` the output of the args or an `Outcome`, `E` any error"
+    note = "a handler is `async fn(Args, …) -> Result<R, E>`: `Args: JobArgs`, then up to three extractors (`JobContext`, `Data<T>`), `R` the output of the args or an `Outcome`, `E` any error",
+    note = "`#[awa_worker::debug_handler]` on the function says which part of it is wrong"
 )]
 pub trait Handler<Marker>: Send + Sync + 'static {
     /// The args, which name the kind.

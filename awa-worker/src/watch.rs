@@ -40,13 +40,14 @@ impl Client {
             Ok(ended) => output::<A>(job, &*ended?),
             Err(_) => {
                 let Sight { status, error, .. } = waiter.sight();
-                Err(WaitError::TimedOut { job, seen: status.map(|status| status.state), source: error })
+                let (seen, paused) = status.map(|status| (status.state, status.paused)).unzip();
+                Err(WaitError::TimedOut { job, seen, paused: paused.unwrap_or(false), source: error })
             }
         }
     }
 
     /// The changes of a job, from its present state on: each time that its state, attempt, due time, error or stored
-    /// progress is another. Ends after `completed`, `failed` or `cancelled`.
+    /// progress is another, or its queue is paused or goes on. Ends after `completed`, `failed` or `cancelled`.
     ///
     /// What changes twice between two looks is seen once, as it is then. Looks come within milliseconds of the start of the
     /// watch and of each change, then ever more seldom, at least once a second. Begins, if need be, before the transaction
@@ -98,12 +99,18 @@ impl std::fmt::Debug for Watch {
 #[non_exhaustive]
 pub enum WaitError {
     /// The time was over first. The job goes on.
-    #[error("job {job} had not ended in time: it was {}", seen.map_or("never seen", JobState::as_str))]
+    #[error(
+        "job {job} had not ended in time: it was {}{}",
+        seen.map_or("never seen", JobState::as_str),
+        if *paused { ", and its queue is paused" } else { "" }
+    )]
     TimedOut {
         /// The job.
         job: JobId,
         /// The state it was last seen in; `None` if it was never seen: not committed yet, or gone before the wait.
         seen: Option<JobState>,
+        /// Its queue was paused when it was last seen: no worker takes jobs from it.
+        paused: bool,
         /// What kept the last look from seeing more, if something did.
         source: Option<Arc<StorageError>>,
     },

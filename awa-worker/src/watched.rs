@@ -251,6 +251,7 @@ fn differs(before: Option<&JobStatus>, now: &JobStatus) -> bool {
             || before.run_at != now.run_at
             || before.progress != now.progress
             || before.error != now.error
+            || before.paused != now.paused
     })
 }
 

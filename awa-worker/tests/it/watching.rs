@@ -39,6 +39,12 @@ async fn a_wait_gives_the_output_or_says_how_the_job_ended_otherwise() {
     let later = client.enqueue(NewJob::new(&probe("later")).run_in(PATIENCE)).await.unwrap();
     let error = client.wait(&later, Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(error, WaitError::TimedOut { seen: Some(JobState::Scheduled), .. }), "{error}");
+    assert!(client.pause_queue("default").await.unwrap());
+    let paused = client.enqueue(probe("paused")).await.unwrap();
+    let error = client.wait(&paused, Duration::from_millis(50)).await.unwrap_err();
+    assert!(matches!(error, WaitError::TimedOut { paused: true, .. }), "{error}");
+    assert!(error.to_string().ends_with("it was available, and its queue is paused"), "{error}");
+    assert!(client.resume_queue("default").await.unwrap());
     let nobody = JobId::<Probe>::new(i64::MAX);
     let error = client.wait(nobody, Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(error, WaitError::TimedOut { seen: None, .. }), "{error}");
