@@ -77,6 +77,7 @@ pub use awa_storage::Error as StorageError;
 pub use awa_storage::admin::{JobStatus, Operated};
 pub use awa_storage::callback::Answered;
 pub use awa_storage::schedule::{ScheduleStatus, Switched, Tick, Written as ScheduleWritten};
+pub use chrono;
 pub use sqlx;
 pub use tokio_util::sync::CancellationToken;
 
@@ -106,6 +107,17 @@ pub use crate::watch::{WaitError, Watch};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The pages for those who write jobs: their examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/handlers.md")]
+#[doc = include_str!("../../docs/callbacks.md")]
+struct Pages;
+
+/// The page for those who test jobs.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../docs/testing-jobs.md")]
+struct TestingPage;
 
 /// What the code that the macros write refers to. No part of the public interface.
 #[doc(hidden)]
