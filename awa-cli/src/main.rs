@@ -21,6 +21,8 @@ this binary needs; 4 the schema is newer than this binary, nothing was changed."
 
 #[derive(Subcommand)]
 enum Command {
+    /// Do the maintenance of a fleet in this process, until it is stopped, or once: promotion, schedules, rescue, retention.
+    Maintain(command::maintain::Options),
     /// Install or update awa's schema in a database, or say what would be done.
     Migrate(command::migrate::Options),
 }
@@ -28,6 +30,7 @@ enum Command {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Maintain(options) => command::maintain::run(options).await,
         Command::Migrate(options) => command::migrate::run(options).await,
     }
 }

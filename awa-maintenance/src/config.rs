@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use crate::Duties;
+
 /// The intervals and limits. Checked once, by [`Maintainer::new`](crate::Maintainer::new); trusted from then on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaintenanceConfig {
+    /// What this process does while it leads. All processes of a fleet have to agree, since any may lead. Default all.
+    pub duties: Duties,
     /// How often workers show a sign of life. Has to be what they are configured with. Default 30 s.
     pub heartbeat: Duration,
     /// Workers and attempts silent for longer are taken for dead. At least three heartbeats (DUP-07). Default 90 s.
@@ -64,6 +68,7 @@ pub struct MaintenanceConfig {
 impl Default for MaintenanceConfig {
     fn default() -> Self {
         Self {
+            duties: Duties::all(),
             heartbeat: Duration::from_secs(30),
             staleness: Duration::from_secs(90),
             deadline_grace: Duration::from_secs(5),

@@ -1,7 +1,7 @@
 //! What keeps an Awa fleet healthy: promotion, periodic jobs, rescue, timeouts of callbacks, the ring of segments, retention and
 //! the audit, done by one process at a time. Knows no handlers.
 //!
-//! Map: [`Maintainer`] is the only loop. It runs each [`Duty`] in a task of its own while its [`Elector`] leads, so a slow
+//! Map: [`serve`] gives it connections, [`tick`] does it once. [`Maintainer`] is the only loop. It runs each [`Duty`] in a task of its own while its [`Elector`] leads, so a slow
 //! duty delays no other. A duty knows one pass: bounded, safe to repeat, safe beside another process that does the same.
 //! [`MaintenanceConfig`] holds every interval and limit. The statements are in `awa-storage`.
 //!
@@ -13,6 +13,7 @@ mod callback_keeper;
 mod claims_keeper;
 mod config;
 mod contact;
+mod duties;
 mod duty;
 mod error;
 mod leadership;
@@ -22,12 +23,14 @@ mod pruner;
 mod rescuer;
 mod ring_keeper;
 mod scheduler;
+mod service;
 
 pub use self::{
     auditor::Auditor,
     callback_keeper::CallbackKeeper,
     claims_keeper::ClaimsKeeper,
     config::{InvalidConfig, MaintenanceConfig},
+    duties::{Duties, DutyName, UnknownDuty},
     duty::{Duty, Next, Pass},
     error::Error,
     leadership::{DUTY, Elector, Trust},
@@ -37,4 +40,5 @@ pub use self::{
     rescuer::Rescuer,
     ring_keeper::RingKeeper,
     scheduler::Scheduler,
+    service::{CONNECTIONS, Ticked, serve, tick},
 };

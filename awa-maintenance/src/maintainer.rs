@@ -12,10 +12,7 @@ use tokio::{task::JoinSet, time};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::{
-    Auditor, CallbackKeeper, ClaimsKeeper, Duty, Elector, Error, InvalidConfig, MaintenanceConfig, Pass, Promoter,
-    Pruner, Rescuer, RingKeeper, Scheduler, Trust, contact::Contact,
-};
+use crate::{Duty, Elector, Error, InvalidConfig, MaintenanceConfig, Pass, Trust, contact::Contact};
 
 /// How long giving up the lead may take before the process stops all the same.
 const RESIGN_TIME_MAX: Duration = Duration::from_secs(2);
@@ -40,7 +37,7 @@ impl std::fmt::Debug for Maintainer {
 }
 
 impl Maintainer {
-    /// A maintainer with all duties. `holder` has to be fresh for this process. It uses up to nine connections of the pool at
+    /// A maintainer with the duties of `config`. `holder` has to be fresh for this process. It uses up to nine connections of the pool at
     /// once, and works with one.
     ///
     /// # Errors
@@ -48,16 +45,7 @@ impl Maintainer {
     /// Every rule that the configuration breaks.
     pub fn new(pool: PgPool, holder: WorkerId, config: MaintenanceConfig) -> Result<Self, Vec<InvalidConfig>> {
         let contact = Arc::<Contact>::default();
-        let duties: Vec<Arc<dyn Duty>> = vec![
-            Arc::new(Promoter::new(pool.clone(), config)),
-            Arc::new(Scheduler::new(pool.clone(), config)),
-            Arc::new(Rescuer::watching(pool.clone(), config, Arc::clone(&contact))),
-            Arc::new(CallbackKeeper::new(pool.clone(), config)),
-            Arc::new(RingKeeper::new(pool.clone(), config)),
-            Arc::new(ClaimsKeeper::new(pool.clone(), config)),
-            Arc::new(Pruner::new(pool.clone(), config)),
-            Arc::new(Auditor::new(pool.clone(), config)),
-        ];
+        let duties = config.duties.iter().map(|name| name.duty(&pool, config, &contact)).collect();
         let mut maintainer = Self::with_duties(pool, holder, config, duties)?;
         maintainer.elector = maintainer.elector.telling(contact);
         Ok(maintainer)
@@ -151,7 +139,7 @@ async fn passes(duty: Arc<dyn Duty>, mut trust: Trust, config: MaintenanceConfig
     }
 }
 
-async fn one_pass(duty: &dyn Duty, time_max: Duration) -> Result<Pass, Error> {
+pub(crate) async fn one_pass(duty: &dyn Duty, time_max: Duration) -> Result<Pass, Error> {
     time::timeout(time_max, duty.pass().instrument(duty.span()))
         .await
         .unwrap_or(Err(Error::TimedOut { after: time_max }))

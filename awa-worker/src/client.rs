@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use awa_maintenance::{DutyName, Ticked};
 use awa_model::{Inserted, IntoNewJob, JobId};
 use awa_storage::admin::Operated;
 use awa_storage::schedule::Declaration;
@@ -50,6 +51,22 @@ impl Client {
         let (config, registry) = (Config::default(), Registry::default());
         let declared = Declared::default();
         ClientBuilder { pool, config, queues: Vec::new(), registry, layers: Vec::new(), declared }
+    }
+
+    /// Starts putting a client together that does maintenance and runs no jobs: for a process of its own, beside workers that are
+    /// built [`without_maintenance`](ClientBuilder::without_maintenance) or not. Give it the fleet's `heartbeat_interval` and
+    /// `stale_after`.
+    ///
+    /// ```no_run
+    /// # async fn run(pool: sqlx::PgPool) -> Result<(), awa_worker::Error> {
+    /// let maintenance = awa_worker::Client::maintenance_only(pool).build()?;
+    /// maintenance.run_until(awa_worker::shutdown_signal()).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn maintenance_only(pool: PgPool) -> ClientBuilder {
+        let mut builder = Self::builder(pool);
+        builder.config.maintenance_only = true;
+        builder
     }
 
     /// Enqueues one job through the client's pool, in a transaction of its own.
@@ -175,6 +192,17 @@ impl Client {
     /// the one that this version needs. Nothing is left running then, and starting again is fine.
     pub async fn start(&self) -> Result<Running, Error> {
         runtime::start(&self.shared).await
+    }
+
+    /// Does maintenance once: every duty until it has nothing more to do or `budget` is over. For services whose processes come and
+    /// go, like functions that a timer starts; others do it while they run. Harmless beside them.
+    ///
+    /// Opens connections of its own for that time. Dropping the future does not end it before the budget is over.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] if the database cannot be reached. What a duty meets is in its own [`Ticked`].
+    pub async fn tick(&self, budget: Duration) -> Result<Vec<Ticked>, Error> {
+        runtime::tick(&self.shared, budget).await
     }
 
     /// Runs jobs until `stop` resolves, then drains for the configured time.
@@ -344,6 +372,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Leaves out one duty of maintenance while this process leads. Another process has to do it, and nobody does while this one
+    /// leads: leave it out everywhere, and call [`Client::tick`] or run [`Client::maintenance_only`] for it.
+    pub fn without_duty(mut self, duty: DutyName) -> Self {
+        self.config.duties = self.config.duties.without(duty);
+        self
+    }
+
     /// Checks everything and makes the client. Opens no connection.
     ///
     /// # Errors
@@ -356,7 +391,10 @@ impl ClientBuilder {
             mistakes.extend(broken.into_iter().map(|rule| Mistake::Maintenance { rule }));
         }
         mistakes.extend(self.registry.mistakes());
-        if self.registry.is_empty() && !self.queues.is_empty() {
+        let runs_jobs = !self.registry.is_empty() || !self.queues.is_empty();
+        if self.config.maintenance_only && (runs_jobs || !self.config.maintenance) {
+            mistakes.push(Mistake::MaintenanceOnly);
+        } else if self.registry.is_empty() && runs_jobs {
             mistakes.push(Mistake::NoHandlers);
         }
         if !self.registry.is_empty() && self.queues.is_empty() {

@@ -6,6 +6,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use awa_maintenance::Duties;
 use awa_model::{InvalidName, InvalidSchedule, QueueName};
 
 /// Size of one job's result as JSON, in bytes. Larger output belongs into a store of its own, with its key as the result.
@@ -75,6 +76,9 @@ pub(crate) struct Config {
     pub(crate) progress_bytes_max: usize,
     pub(crate) listen: bool,
     pub(crate) maintenance: bool,
+    pub(crate) duties: Duties,
+    /// Runs no jobs.
+    pub(crate) maintenance_only: bool,
 }
 
 impl Default for Config {
@@ -93,6 +97,8 @@ impl Default for Config {
             progress_bytes_max: awa_model::limits::PROGRESS_BYTES_MAX,
             listen: true,
             maintenance: true,
+            duties: Duties::all(),
+            maintenance_only: false,
         }
     }
 }
@@ -316,6 +322,11 @@ pub enum Mistake {
         /// The queue.
         queue: String,
     },
+    /// Handlers or queues for a client that does maintenance and nothing else, or no maintenance.
+    #[error(
+        "this client does maintenance only: it takes neither handlers nor queues, and cannot be without maintenance"
+    )]
+    MaintenanceOnly,
     /// Queues without anything to run on them.
     #[error("queues are given, but no handler is registered")]
     NoHandlers,

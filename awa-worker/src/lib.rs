@@ -68,6 +68,7 @@ mod watched;
 
 pub use async_trait::async_trait;
 pub use awa_macros::{JobArgs, debug_handler};
+pub use awa_maintenance::{DutyName, Ticked};
 pub use awa_model::{
     CallbackId, Due, Inserted, IntoNewJob, IntoOutcome, InvalidCron, InvalidJob, InvalidName, InvalidSchedule, JobArgs,
     JobEdit, JobId, JobState, Kind, Missed, NewJob, OnConflict, Outcome, Overlap, Priority, Progress, ProgressError,

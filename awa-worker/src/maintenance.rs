@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use awa_maintenance::{Maintainer, MaintenanceConfig};
+use awa_maintenance::{MaintenanceConfig, serve};
 use awa_model::WorkerId;
 use awa_storage::session::Sessions;
 use tokio::task::JoinHandle;
@@ -13,15 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::kind_limit;
-
-/// Connections for all duties together, which only the leader needs.
-const DUTY_CONNECTIONS: u32 = 2;
-
-/// With the one that elections go through.
-pub(crate) const CONNECTIONS: u32 = DUTY_CONNECTIONS + 1;
-
-/// How long a duty waits for a connection.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a duty may go on after it was asked to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -40,6 +31,7 @@ const DEADLINE_ALLOWANCE: Duration = Duration::from_secs(5).saturating_add(kind_
 pub(crate) fn settings(config: &Config) -> MaintenanceConfig {
     let usual = MaintenanceConfig::default();
     MaintenanceConfig {
+        duties: config.duties,
         heartbeat: config.heartbeat_interval,
         staleness: config.stale_after,
         deadline_grace: config.cancel_grace.saturating_add(DEADLINE_ALLOWANCE),
@@ -59,8 +51,18 @@ pub(crate) struct Maintenance {
 impl Maintenance {
     pub(crate) fn start(config: &Config, holder: WorkerId, sessions: Sessions) -> Self {
         let stop = CancellationToken::new();
-        let running = config.maintenance.then(|| tokio::spawn(run(settings(config), holder, sessions, stop.clone())));
+        let running = config.maintenance.then(|| tokio::spawn(serve(sessions, holder, settings(config), stop.clone())));
         Self { stop, running }
+    }
+
+    /// Resolves when maintenance has ended by itself, which it does not.
+    pub(crate) async fn ended(&mut self) {
+        if let Some(running) = &mut self.running {
+            let _ = running.await;
+            self.running = None;
+        } else {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Stops the duties and gives up the lead.
@@ -73,16 +75,4 @@ impl Maintenance {
             running.abort();
         }
     }
-}
-
-async fn run(settings: MaintenanceConfig, holder: WorkerId, sessions: Sessions, stop: CancellationToken) {
-    let pool = sessions.pool(DUTY_CONNECTIONS, ACQUIRE_TIMEOUT, settings.pass_time_max);
-    // Its own, so that duties whose connections say nothing any more do not cost the lead.
-    let elections = sessions.pool(1, settings.leader_term, settings.leader_term);
-    match Maintainer::new(pool.clone(), holder, settings) {
-        Ok(maintainer) => maintainer.electing_through(elections.clone()).run(stop).await,
-        // `build` has checked the same rules.
-        Err(broken) => tracing::error!(?broken, "maintenance refuses its settings: another process has to do it"),
-    }
-    tokio::join!(pool.close(), elections.close());
 }

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use awa_maintenance::Ticked;
 use awa_model::WorkerId;
 use awa_storage::session::Sessions;
 use awa_storage::workers::{self, WorkerInfo};
@@ -97,7 +98,7 @@ impl Drop for Running {
 
 /// Starts a worker. On an error nothing is left running.
 pub(crate) async fn start(shared: &Arc<Shared>) -> Result<Running, Error> {
-    if shared.registry.is_empty() {
+    if shared.registry.is_empty() && !shared.config.maintenance_only {
         return Err(Error::NothingToRun);
     }
     panics::install_hook();
@@ -107,8 +108,21 @@ pub(crate) async fn start(shared: &Arc<Shared>) -> Result<Running, Error> {
     starting.await.unwrap_or(Err(Error::Stopped { part: "runtime" }))
 }
 
+/// Does every duty once. On a task of its own: a caller that gives up waiting cuts off no statement.
+pub(crate) async fn tick(shared: &Arc<Shared>, budget: Duration) -> Result<Vec<Ticked>, Error> {
+    let shared = Arc::clone(shared);
+    let ticking = tokio::spawn(async move {
+        let sessions = reach(connect_options(&shared.pool)).await?;
+        Ok(awa_maintenance::tick(&sessions, maintenance::settings(&shared.config), budget).await)
+    });
+    ticking.await.unwrap_or(Err(Error::Stopped { part: "runtime" }))
+}
+
 async fn start_parts(shared: Arc<Shared>) -> Result<Running, Error> {
     let sessions = reach(connect_options(&shared.pool)).await?;
+    if shared.config.maintenance_only {
+        return start_maintenance(&shared, sessions).await;
+    }
     // One connection is the heartbeat's own.
     let pool = sessions.pool(shared.config.connections - 1, ACQUIRE_TIMEOUT, STATEMENT_MAX);
     let started = assemble(&shared, &pool, sessions).await;
@@ -116,6 +130,38 @@ async fn start_parts(shared: Arc<Shared>) -> Result<Running, Error> {
         pool.close().await;
     }
     started
+}
+
+/// Maintenance alone: no jobs are claimed, and the process is not in the list of workers.
+async fn start_maintenance(shared: &Arc<Shared>, sessions: Sessions) -> Result<Running, Error> {
+    let pool = sessions.pool(1, ACQUIRE_TIMEOUT, STATEMENT_MAX);
+    let checked = async {
+        schema::require_current_schema(&pool).await.map_err(awa_storage::Error::from)?;
+        if let Some(declaration) = &shared.declaration {
+            schedules::declare(&pool, declaration).await?;
+        }
+        Ok::<_, Error>(())
+    };
+    let checked = checked.await;
+    pool.close().await;
+    checked?;
+    let worker = WorkerId::random();
+    let (wishes, mut wished) = watch::channel(None);
+    let (tell, ended) = watch::channel(Ended::NotYet);
+    let mut maintenance = Maintenance::start(&shared.config, worker, sessions);
+    tracing::info!(worker.id = %worker.get(), version = VERSION, duties = ?shared.config.duties, "maintenance started");
+    tokio::spawn(async move {
+        let failed = tokio::select! {
+            // An error means that nobody can voice a wish any more, which is one.
+            _ = wished.wait_for(Option::is_some) => false,
+            () = maintenance.ended() => true,
+        };
+        maintenance.stop().await;
+        tracing::info!(worker.id = %worker.get(), "maintenance ended");
+        let orderly = Ended::Orderly(ShutdownReport::default());
+        tell.send_replace(if failed { Ended::Failed("maintenance") } else { orderly });
+    });
+    Ok(Running { worker, wishes, ended })
 }
 
 async fn assemble(shared: &Arc<Shared>, pool: &PgPool, sessions: Sessions) -> Result<Running, Error> {
@@ -231,7 +277,7 @@ fn host_name() -> String {
 fn announce(shared: &Shared, engine: &Engine) {
     let config = &shared.config;
     let queues: Vec<_> = shared.queues.iter().map(|queue| format!("{}:{}", queue.name, queue.max_workers)).collect();
-    let maintenance = if config.maintenance { maintenance::CONNECTIONS } else { 0 };
+    let maintenance = if config.maintenance { awa_maintenance::CONNECTIONS } else { 0 };
     tracing::info!(
         worker.id = %engine.worker.get(),
         version = VERSION,

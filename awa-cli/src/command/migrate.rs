@@ -1,6 +1,5 @@
 //! `awa migrate`: for deployments that migrate in a step of their own, and for databases that services may not alter.
 
-use std::error::Error as _;
 use std::fmt::Display;
 use std::process::ExitCode;
 use std::str::FromStr as _;
@@ -9,6 +8,8 @@ use awa_storage::schema::{self, Error};
 use serde_json::Value;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _};
+
+use super::{NO_URL, fail};
 
 const NOT_CURRENT: u8 = 3;
 const TOO_NEW: u8 = 4;
@@ -38,12 +39,12 @@ pub(crate) async fn run(options: Options) -> ExitCode {
     }
     // What is wrong with a URL is not told, because that may quote the password.
     let Some(database) = options.database_url.as_deref().and_then(|url| PgConnectOptions::from_str(url).ok()) else {
-        eprintln!("error: the database URL cannot be read; it looks like postgres://user:password@host:5432/name");
+        eprintln!("{NO_URL}");
         return ExitCode::from(2);
     };
     match on(database, &options).await {
         Ok(code) => code,
-        Err(error) => fail(&error),
+        Err(error) => failed(&error),
     }
 }
 
@@ -76,15 +77,7 @@ fn show(json: bool, text: &impl Display, value: serde_json::Result<Value>) {
     }
 }
 
-fn fail(error: &Error) -> ExitCode {
-    eprintln!("error: {error}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        eprintln!("  because {error}");
-        cause = error.source();
-    }
-    match error {
-        Error::TooNew { .. } => ExitCode::from(TOO_NEW),
-        _ => ExitCode::FAILURE,
-    }
+fn failed(error: &Error) -> ExitCode {
+    let code = fail(error);
+    if matches!(error, Error::TooNew { .. }) { ExitCode::from(TOO_NEW) } else { code }
 }

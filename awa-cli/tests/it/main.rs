@@ -89,3 +89,66 @@ fn password_is_never_printed() {
 fn missing_database_is_a_usage_error() {
     assert_eq!(finish(awa(&["migrate"])).0, 2);
 }
+
+async fn execute(database: &TestDatabase, statement: &'static str) {
+    sqlx::raw_sql(statement).execute(&database.pool()).await.expect(statement);
+}
+
+async fn count(database: &TestDatabase, statement: &'static str) -> i64 {
+    sqlx::query_scalar(statement).fetch_one(&database.pool()).await.expect(statement)
+}
+
+const DUE: &str = "insert into awa.scheduled_jobs (kind, run_at) select 'noop', now() from generate_series(1, 5)";
+const AVAILABLE: &str = "select count(*) from awa.jobs where state = 'available'";
+
+#[tokio::test]
+async fn maintenance_is_done_once_and_says_what_it_did() {
+    let database = TestDatabase::new().await;
+    execute(&database, DUE).await;
+    let url = database.url();
+    let (code, said, _) = finish(awa(&["maintain", "--once", "--json", "--without", "audit", "--database-url", &url]));
+    let duties = json(&said)["duties"].clone();
+    assert_eq!((code, duties.as_array().map(Vec::len)), (0, Some(7)));
+    assert_eq!(duties[0], serde_json::json!({ "duty": "promotion", "changed": 5, "done": true, "error": null }));
+    assert_eq!(count(&database, AVAILABLE).await, 5);
+    let (code, said, _) = finish(awa(&["maintain", "--once", "--database-url", &url]));
+    assert!(code == 0 && said.contains("promotion         0 changed, done"), "{said}");
+}
+
+#[tokio::test]
+async fn maintenance_that_fails_has_an_exit_code() {
+    let database = TestDatabase::new().await;
+    execute(&database, "drop function awa.promote").await;
+    let (code, said, _) = finish(awa(&["maintain", "--once", "--database-url", &database.url()]));
+    assert!(code == 1 && said.contains("promotion         0 changed, failed: "), "{said}");
+    let nowhere = "postgres://127.0.0.1:1/nowhere";
+    let (code, _, error) = finish(awa(&["maintain", "--once", "--database-url", nowhere]));
+    assert!(code == 1 && error.starts_with("error: "), "{error}");
+}
+
+#[test]
+fn what_maintenance_does_not_understand_is_refused() {
+    let url = ["--database-url", "postgres://127.0.0.1:1/nowhere"];
+    for (arguments, expected) in [
+        (["maintain", "--without", "cleaning"].as_slice(), "\"cleaning\" is not known"),
+        (&["maintain", "--stale-after", "1s"], "staleness is 1s"),
+        (&["maintain", "--budget", "1s"], "--once"),
+    ] {
+        let (code, _, error) = finish(awa(&[arguments, &url].concat()));
+        assert!(code == 2 && error.contains(expected), "{arguments:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn maintenance_goes_on_until_it_is_told_to_end_and_gives_up_the_lead() {
+    let database = TestDatabase::new().await;
+    execute(&database, DUE).await;
+    let mut maintain = awa(&["maintain", "--database-url", &database.url()]).spawn().expect("awa starts");
+    while count(&database, AVAILABLE).await < 5 {
+        assert!(maintain.try_wait().expect("a child").is_none(), "it goes on");
+    }
+    assert_eq!(count(&database, "select count(*) from awa.leader where expires_at > now()").await, 1);
+    let told = Command::new("kill").args(["-TERM", &maintain.id().to_string()]).status().expect("kill");
+    assert!(told.success() && maintain.wait().expect("it ends").success());
+    assert_eq!(count(&database, "select count(*) from awa.leader where expires_at > now()").await, 0);
+}

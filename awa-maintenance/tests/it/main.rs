@@ -5,4 +5,5 @@ mod duties;
 mod leadership;
 mod maintainer;
 mod scheduler;
+mod service;
 mod support;

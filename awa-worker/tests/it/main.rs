@@ -17,6 +17,7 @@ mod kit;
 mod leases;
 mod lifecycle;
 mod log;
+mod maintaining;
 mod middleware;
 mod operators;
 mod panics;
