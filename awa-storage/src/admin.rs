@@ -9,6 +9,7 @@
 //! call are done. A bulk call locks all its jobs in the order of their ids before it changes the first.
 
 mod status;
+pub mod why;
 
 use awa_model::{JobEdit, JobId, JobState};
 use sqlx::PgExecutor;

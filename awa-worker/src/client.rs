@@ -183,6 +183,11 @@ impl Client {
         &self.shared.pool
     }
 
+    /// The silence after which a worker or an attempt is taken for dead.
+    pub(crate) fn stale_after(&self) -> Duration {
+        self.shared.config.stale_after
+    }
+
     /// Starts to run jobs. Each start is a worker process of its own to the rest of the fleet, with its own id.
     ///
     /// Opens the configured number of connections with the pool's options, and one more to listen for wake-ups.

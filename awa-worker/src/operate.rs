@@ -1,6 +1,7 @@
 //! What operators do, through the client's pool: each call is one statement in a transaction of its own.
 
 use awa_model::{InvalidJob, JobEdit, JobId, QueueName};
+use awa_storage::admin::why::Why;
 use awa_storage::admin::{self, JobStatus, Operated};
 use awa_storage::queue;
 
@@ -93,6 +94,16 @@ impl Client {
     /// As [`Client::cancel`].
     pub async fn job_status<A>(&self, job: JobId<A>) -> Result<Option<JobStatus>, Error> {
         Ok(admin::status(self.pool(), job.untyped()).await?)
+    }
+
+    /// Why is this job not running? All that holds, the most decisive first; `None` where there is no such job, or none any
+    /// more. Reads a bounded number of rows, whatever waits. Workers and attempts that have been silent for this client's
+    /// [`stale_after`](crate::ClientBuilder::stale_after) are taken for dead.
+    ///
+    /// # Errors
+    /// As [`Client::cancel`].
+    pub async fn why<A>(&self, job: JobId<A>) -> Result<Option<Why>, Error> {
+        Ok(admin::why::why(self.pool(), job.untyped(), self.stale_after()).await?)
     }
 
     /// Pauses a queue, which need not have been used yet: no worker claims from it until [`Client::resume_queue`], whatever

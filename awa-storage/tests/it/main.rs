@@ -59,4 +59,5 @@ mod unique;
 mod upgrade;
 mod view;
 mod waiting;
+mod why;
 mod workers;

@@ -326,7 +326,7 @@ async fn a_search_path_with_traps_changes_nothing_and_none_is_touched() {
 }
 
 /// What a role of three bundles may call, in words that no path can twist.
-const CALLS: [&str; 38] = [
+const CALLS: [&str; 39] = [
     "select awa.enqueue_one(p_kind => 'k', p_queue => 'q', p_priority => 2::smallint, p_args => '{\"a\": 1.0}', p_run_at => null,
         p_max_attempts => 5::smallint, p_timeout => null, p_tags => '{t}', p_metadata => '{}', p_trace_context => null,
         p_unique_key => awa.unique_key('k', 'q', '{\"a\": 1.0}', '{a}', 60, '2020-01-01'), p_unique_states => 31::smallint)",
@@ -356,6 +356,7 @@ const CALLS: [&str; 38] = [
     "select awa.retry(3), awa.cancel(3, 'r'), awa.run_now(3), awa.job_status(3), awa.job_statuses('{3}'), awa.retry_many('{3,3}'), awa.delete_jobs('{3}')",
     "select awa.pause_queue('q'), awa.resume_queue('q'), awa.set_retention('q', '1 day'), awa.configure_ring('2 days'),
         awa.ring_status()",
+    "select awa.why(1), awa.why(2), awa.why(3), awa.why(4), awa.why(8), awa.why(9), awa.why(10), awa.why(11)",
     "insert into awa.jobs (kind, queue, args, run_at, tags) values ('v', 'q', '{}', '2999-01-01', '{t}'), ('v', 'q', '{}', null, null)",
     "update awa.jobs set priority = 1, metadata = '{}' where kind operator(pg_catalog.=) 'v'",
     "select awa.edit(3, '{\"priority\": 1}'); delete from awa.jobs where kind operator(pg_catalog.=) 'v'",

@@ -73,6 +73,8 @@ const PROMOTE: &str = "select awa.promote(null, null, 10)";
 const PRUNE: &str = "select awa.prune_parked('failed', null, null, 10)";
 const STATUS: &str = "select awa.job_status(5)";
 const STATUSES: &str = "select awa.job_statuses((select array_agg(n) from generate_series(1, 40) n))";
+/// Rows that people may make the server read by one question, whatever there is: a lane from its front, and from its end.
+const ASKED_MAX: i64 = 21_000;
 
 /// What a worker or a producer calls often, and how many rows it may read at most, whatever else there is.
 const HOT: [(&str, i64); 17] = [
@@ -146,6 +148,7 @@ async fn check_terminal(rows: i64) {
     for (statement, rows_max) in HOT.into_iter().filter(|(statement, _)| *statement != CLAIM) {
         check(&mut connection, statement, rows_max).await;
     }
+    check_asked(&mut connection).await;
 }
 
 async fn check_full(connection: &mut PgConnection) {
@@ -154,6 +157,21 @@ async fn check_full(connection: &mut PgConnection) {
     }
     // Looks at ten times as many rows as it may delete.
     check(connection, PRUNE, 100).await;
+    check_asked(connection).await;
+}
+
+/// Why does the last job not run, where many go first, or have ended? And one that is due after many others?
+async fn check_asked(connection: &mut PgConnection) {
+    execute(
+        connection,
+        "insert into awa.workers (id, name, host, pid, version, queues, kinds)
+         values (gen_random_uuid(), 'n', 'h', 1, '0', '{default}', '{noop}');
+         insert into awa.jobs_hot_0 (id, kind) values (-1, 'noop');
+         insert into awa.scheduled_jobs (id, kind, run_at) values (-2, 'noop', now() - interval '1 second')",
+    )
+    .await;
+    check(connection, "select awa.why(-1)", ASKED_MAX).await;
+    check(connection, "select awa.why(-2)", 1_100).await;
 }
 
 async fn check(connection: &mut PgConnection, statement: &'static str, rows_max: i64) {

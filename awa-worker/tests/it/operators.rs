@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use awa_worker::why::Reason;
 use awa_worker::{Client, JobContext, JobEdit, JobError, JobId, JobState, NewJob, Operated, QueueConfig, Unique};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -169,4 +170,31 @@ async fn the_client_does_what_operators_do_from_sql() {
     let refused = client.enqueue_many(many).await.unwrap_err();
     assert_eq!(refused.to_string(), "jobs[1].priority is 9; it must be 1 to 4");
     assert!(client.pause_queue("").await.unwrap_err().to_string().contains("queue is empty"));
+}
+
+#[tokio::test]
+async fn why_a_job_is_not_running_follows_it_from_a_paused_queue_to_its_end() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (client, mut told) = gated(&rig, &gate);
+    client.pause_queue("default").await.unwrap();
+    let running = client.start().await.unwrap();
+    let id = JobId::<Probe>::new(rig.enqueue(probe("a")).await);
+    let reasons = async || {
+        let why = client.why(id).await.unwrap().unwrap();
+        why.reasons.into_iter().map(|because| because.reason).collect::<Vec<_>>()
+    };
+    let paused = reasons().await;
+    assert!(matches!(paused.as_slice(), [Reason::Paused, Reason::Next(line)] if line.workers == 1), "{paused:?}");
+    client.resume_queue("default").await.unwrap();
+    let attempt = soon("start", told.recv()).await.unwrap();
+    let begun = reasons().await;
+    let [Reason::Running(run)] = begun.as_slice() else { panic!("{begun:?}") };
+    assert_eq!((run.attempt, run.pid), (1, Some(i32::try_from(std::process::id()).unwrap())));
+    drop(attempt);
+    gate.open();
+    drain(&running).await;
+    assert!(matches!(reasons().await.as_slice(), [Reason::Finished(end)] if end.state == JobState::Completed));
+    assert_eq!(client.delete_job(id).await.unwrap(), Operated::Applied);
+    assert_eq!(client.why(id).await.unwrap(), None);
 }

@@ -1,0 +1,15 @@
+-- A reason of awa.why: nobody leads, so that nothing is promoted, rescued or timed out. No row where somebody does.
+-- Index: the primary key. Locks nothing.
+create or replace function awa.why_unled()
+    returns table (reason text, explanation text, advice text, detail jsonb)
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+as $$
+    select 'no_leader',
+           format('no process leads%s: due jobs are not promoted, dead attempts not rescued, waiting not timed out',
+                  ' since ' || awa.told_time(last.expires_at)),
+           'start a worker that takes part in maintenance; a dead leader is followed within about 20 s',
+           jsonb_build_object('since', awa.calendar_time(last.expires_at))
+      from (select max(held.expires_at) as expires_at from awa.leader as held where held.duty = 'maintenance') as last
+     where last.expires_at is null or last.expires_at <= now()
+$$;
