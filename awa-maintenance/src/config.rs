@@ -100,6 +100,23 @@ impl Default for MaintenanceConfig {
     }
 }
 
+impl MaintenanceConfig {
+    /// What follows from how often the workers of a fleet show signs of life, and when they count as dead: sweeps of rescue come
+    /// often enough for that, and a dead leader delays them by no more than half of the staleness.
+    #[must_use]
+    pub fn of_fleet(heartbeat: Duration, staleness: Duration) -> Self {
+        let usual = Self::default();
+        Self {
+            heartbeat,
+            staleness,
+            worker_forget: usual.worker_forget.max(staleness.saturating_mul(2)),
+            rescue_interval: usual.rescue_interval.min(staleness / SWEEPS_PER_STALENESS),
+            leader_term: usual.leader_term.min(staleness / 2).max(FLEET_TERM_MIN),
+            ..usual
+        }
+    }
+}
+
 /// A rule that a configuration breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -141,6 +158,12 @@ pub enum InvalidConfig {
         setting: &'static str,
     },
 }
+
+/// Rescue sweeps this many times within the time after which an attempt is stale, and at least every ten seconds.
+const SWEEPS_PER_STALENESS: u32 = 9;
+
+/// A live leader should not renew its term all the time.
+const FLEET_TERM_MIN: Duration = Duration::from_secs(3);
 
 /// A term shorter than this is lost to an ordinary pause of a process or a network.
 const TERM_MIN: Duration = Duration::from_secs(1);

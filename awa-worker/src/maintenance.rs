@@ -17,28 +17,16 @@ use crate::kind_limit;
 /// How long a duty may go on after it was asked to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// Rescue sweeps this many times within the time after which an attempt is stale, and at least every ten seconds.
-const SWEEPS_PER_STALENESS: u32 = 9;
-
-/// A dead leader must not delay rescue by more than half of the staleness, nor a live one renew its term all the time.
-const LEADER_TERM_MIN: Duration = Duration::from_secs(3);
-
 /// What an attempt that overran its time may take on top of the grace of its handler: the database counts from the claim,
 /// the process from the start, which may wait for a place among the jobs of the kind; and its outcome has to arrive.
 const DEADLINE_ALLOWANCE: Duration = Duration::from_secs(5).saturating_add(kind_limit::WAIT_MAX);
 
 /// The settings of maintenance that follow from those of the worker.
 pub(crate) fn settings(config: &Config) -> MaintenanceConfig {
-    let usual = MaintenanceConfig::default();
     MaintenanceConfig {
         duties: config.duties,
-        heartbeat: config.heartbeat_interval,
-        staleness: config.stale_after,
         deadline_grace: config.cancel_grace.saturating_add(DEADLINE_ALLOWANCE),
-        worker_forget: usual.worker_forget.max(config.stale_after.saturating_mul(2)),
-        rescue_interval: usual.rescue_interval.min(config.stale_after / SWEEPS_PER_STALENESS),
-        leader_term: usual.leader_term.min(config.stale_after / 2).max(LEADER_TERM_MIN),
-        ..usual
+        ..MaintenanceConfig::of_fleet(config.heartbeat_interval, config.stale_after)
     }
 }
 

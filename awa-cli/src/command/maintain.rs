@@ -76,14 +76,9 @@ pub(crate) async fn run(options: Options) -> ExitCode {
 }
 
 fn config(options: &Options) -> MaintenanceConfig {
-    let usual = MaintenanceConfig::default();
     MaintenanceConfig {
         duties: options.without.iter().fold(Duties::all(), |duties, duty| duties.without(*duty)),
-        heartbeat: options.heartbeat_interval,
-        staleness: options.stale_after,
-        worker_forget: usual.worker_forget.max(options.stale_after.saturating_mul(2)),
-        rescue_interval: usual.rescue_interval.min(options.stale_after / 9),
-        ..usual
+        ..MaintenanceConfig::of_fleet(options.heartbeat_interval, options.stale_after)
     }
 }
 

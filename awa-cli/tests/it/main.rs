@@ -152,3 +152,52 @@ async fn maintenance_goes_on_until_it_is_told_to_end_and_gives_up_the_lead() {
     assert!(told.success() && maintain.wait().expect("it ends").success());
     assert_eq!(count(&database, "select count(*) from awa.leader where expires_at > now()").await, 0);
 }
+
+/// A process that maintains a fleet whose dead are known after six seconds, so that a term lasts three.
+fn maintainer(database: &TestDatabase) -> Child {
+    let fleet = ["maintain", "--heartbeat-interval", "1s", "--stale-after", "6s", "--database-url"];
+    let mut command = awa(&[fleet.as_slice(), &[database.url().as_str()]].concat());
+    // Nobody reads its log.
+    command.stderr(Stdio::null()).spawn().expect("awa starts")
+}
+
+fn signal(process: &Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &process.id().to_string()]).status().expect("kill").success());
+}
+
+async fn until(database: &TestDatabase, statement: &'static str) {
+    let began = std::time::Instant::now();
+    while count(database, statement).await == 0 {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{statement}");
+    }
+}
+
+// LEADER-01: it is stopped for longer than its term, another leads, and it goes on.
+#[tokio::test]
+async fn a_leader_that_was_stopped_and_goes_on_does_no_harm() {
+    let database = TestDatabase::new().await;
+    execute(&database, "select awa.set_schedule('every second', '* * * * * *', '{\"kind\": \"noop\"}')").await;
+    let mut stopped = maintainer(&database);
+    until(&database, "select count(*) from awa.leader where term = 1 and expires_at > now()").await;
+    until(&database, "select count(*) from awa.cron_ticks").await;
+    signal(&stopped, "-STOP");
+    let mut other = maintainer(&database);
+    until(&database, "select count(*) from awa.leader where term = 2 and expires_at > now()").await;
+    execute(&database, "delete from awa.jobs; delete from awa.cron_ticks").await;
+    signal(&stopped, "-CONT");
+    until(
+        &database,
+        "select count(*) from (select from awa.cron_ticks where outcome = 'fired' having count(*) >= 4) as enough",
+    )
+    .await;
+    assert_eq!(count(&database, "select term from awa.leader").await, 2, "the same leads all the time");
+    for process in [&mut stopped, &mut other] {
+        signal(process, "-TERM");
+        assert!(process.wait().expect("it ends").success());
+    }
+    let twice = "select count(*) from (select metadata #> '{$schedule,slot}' from awa.jobs group by 1 having count(*) > 1) as twice";
+    assert_eq!(count(&database, twice).await, 0);
+    let differ =
+        "select count(*) filter (where outcome = 'fired') - (select count(*) from awa.jobs) from awa.cron_ticks";
+    assert_eq!(count(&database, differ).await, 0);
+}

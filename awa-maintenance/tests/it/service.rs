@@ -118,3 +118,66 @@ fn duties_are_read_by_the_names_that_they_are_written_with() {
     }
     assert!("cleaning".parse::<DutyName>().unwrap_err().to_string().contains("\"cleaning\" is not known"));
 }
+
+// CRON-05: the database refuses everybody for a while.
+#[tokio::test]
+async fn schedules_come_round_again_after_the_database_was_away() {
+    let database = TestDatabase::with_sessions().await;
+    let pool = database.pool();
+    let name = database.name().to_owned();
+    let outside = sqlx::PgPool::connect_with(database.options().database("postgres")).await.expect("the server");
+    run(&pool, "select awa.set_schedule('every second', '* * * * * *', '{\"kind\": \"noop\"}')").await;
+    let stop = tokio_util::sync::CancellationToken::new();
+    let sessions = Sessions::probe(database.options()).await.expect("a database");
+    let config = MaintenanceConfig { leader_term: Duration::from_secs(3), ..MaintenanceConfig::default() };
+    let serving = tokio::spawn(awa_maintenance::serve(sessions, awa_model::WorkerId::random(), config, stop.clone()));
+    let jobs = "select count(*) from awa.jobs";
+    while count(&pool, jobs).await < 2 {}
+    run(&outside, &format!("alter database {name} allow_connections false")).await;
+    let away = format!("select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = '{name}'");
+    let mut last = 1;
+    // Whoever was connected goes, and so does whoever connects in the very moment.
+    while last > 0 {
+        last = count(&outside, &away).await;
+    }
+    // Time passes for the schedule.
+    let clock = "select extract(epoch from clock_timestamp())::bigint";
+    let began = count(&outside, clock).await;
+    while count(&outside, clock).await < began + 2 {}
+    run(&outside, &format!("alter database {name} allow_connections true")).await;
+    let back = PgPool::connect_with(database.options()).await.expect("it is back");
+    let (before, noted) = (count(&back, jobs).await, "select count(*) from awa.cron_ticks where outcome <> 'missed'");
+    while count(&back, jobs).await < before + 3 {}
+    assert_eq!(
+        count(&back, "select count(*) - (select count(*) from awa.jobs) from awa.cron_ticks where outcome = 'fired'")
+            .await,
+        0
+    );
+    assert!(count(&back, noted).await >= before + 3);
+    stop.cancel();
+    serving.await.expect("it ends");
+}
+
+// RETAIN-05: no foreign key leads from jobs to workers, so that forgetting one touches none of its jobs.
+#[tokio::test]
+async fn nothing_but_its_row_goes_with_a_worker() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let keys = "select count(*) from pg_constraint where contype = 'f' and connamespace = 'awa'::regnamespace";
+    assert_eq!(count(&pool, keys).await, 0);
+    run(
+        &pool,
+        "insert into awa.workers (id, name, host, pid, version, queues, kinds, last_seen_at)
+         values ('00000000-0000-0000-0000-000000000001', 'gone', 'here', 1, '0', '{}', '{}', '2020-01-01');
+         insert into awa.jobs_hot (kind, state, run_lease, attempt, attempted_at, attempted_by, finalized_at)
+         select 'noop', 'completed', 1, 1, now(), '00000000-0000-0000-0000-000000000001', now() from generate_series(1, 1000)",
+    )
+    .await;
+    let done = ticked(&database, config(), MINUTE).await;
+    assert!(done.iter().all(|one| one.error.is_none()), "{done:?}");
+    assert_eq!(count(&pool, "select count(*) from awa.workers").await, 0);
+    assert_eq!(
+        count(&pool, "select count(*) from awa.jobs where attempted_by = '00000000-0000-0000-0000-000000000001'").await,
+        1000
+    );
+}

@@ -29,7 +29,7 @@ use crate::scene::{LIMITS, count, run, states, text};
 use crate::support::worker;
 
 /// What has broken queues of this kind before, and what a wildcard or an internal key may look like.
-const NAMES: [&str; 28] = [
+pub(crate) const NAMES: [&str; 28] = [
     "a-b",
     "A.b",
     "a b",

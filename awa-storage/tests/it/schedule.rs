@@ -433,6 +433,27 @@ async fn an_expression_is_kept_as_it_was_written() {
     assert_eq!(Some(plan(&pool, "a").await), daily.next_after(now));
 }
 
+/// Names as somebody may give them.
+#[tokio::test]
+async fn a_name_is_data_wherever_it_goes() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    for name in crate::names::NAMES {
+        let due = due_since(&pool, minutely(name), 1).await;
+        assert_eq!(outcomes(&fire(&pool, &due).await), [Outcome::Fired], "{name}");
+        assert_eq!(schedule::pause(&pool, name).await.expect("paused"), Switched::Applied, "{name}");
+        assert_eq!(schedule::resume(&pool, name).await.expect("resumed"), Switched::Applied, "{name}");
+        assert!(schedule::run(&pool, name).await.expect("run").is_some(), "{name}");
+        let ticks = schedule::ticks(&pool, name, 10).await.expect("ticks");
+        assert_eq!(ticks.len(), 2, "{name}");
+        let status = schedule::status(&pool, name).await.expect("an answer").expect("a schedule");
+        assert_eq!(status.name, name);
+        assert!(schedule::delete(&pool, name).await.expect("deleted"), "{name}");
+    }
+    let named = "select count(distinct metadata #>> '{$schedule,name}') from awa.jobs";
+    assert_eq!(count(&pool, named).await, crate::names::NAMES.len() as i64);
+}
+
 mod long {
     use super::killed;
 
