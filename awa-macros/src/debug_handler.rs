@@ -81,13 +81,15 @@ fn is_extractor(parameter: &Type) -> bool {
 
 fn write(function: &ItemFn, args: &Type, extractors: &[&Type], returned: &Type) -> TokenStream {
     let name = &function.sig.ident;
-    let check_args = quote_spanned!(args.span()=> ::awa_worker::__private::handler::args::<#args>(););
+    // What is no args has no output either: the check of the result goes on from here, so that this is said once.
+    let output = quote!(output);
+    let check_args = quote_spanned!(args.span()=> let #output = ::awa_worker::__private::handler::args::<#args>(););
     let check_extractors = extractors
         .iter()
         .map(|one| quote_spanned!(one.span()=> ::awa_worker::__private::handler::extractor::<#one>();));
     let check_returned = quote_spanned! {returned.span()=>
         ::awa_worker::__private::handler::result::<#returned>();
-        ::awa_worker::__private::handler::ok::<#args, #returned>();
+        #output.ok::<#returned>();
         ::awa_worker::__private::handler::error::<#returned>();
     };
     let values = (0..=extractors.len()).map(|_| quote!(::awa_worker::__private::handler::any()));

@@ -97,23 +97,33 @@
 //! ```
 
 use std::future::Future;
+use std::marker::PhantomData;
 
 use awa_model::{IntoOutcome, JobArgs};
 
 use crate::error::JobError;
 use crate::handler::FromContext;
 
-/// The first parameter.
-pub fn args<A: JobArgs>() {}
+/// The first parameter. Answers its output, which the result is measured by.
+#[must_use]
+pub fn args<A: JobArgs>() -> Output<A::Output> {
+    Output(PhantomData)
+}
+
+/// What a job produces, as a type.
+#[derive(Debug)]
+pub struct Output<T>(PhantomData<T>);
+
+impl<T> Output<T> {
+    /// What is returned in `Ok`.
+    pub fn ok<R: HandlerResult<Ok: IntoOutcome<T>>>(self) {}
+}
 
 /// Every other parameter.
 pub fn extractor<T: FromContext>() {}
 
 /// The return type as a whole.
 pub fn result<R: HandlerResult>() {}
-
-/// What is returned in `Ok`.
-pub fn ok<A: JobArgs, R: HandlerResult<Ok: IntoOutcome<A::Output>>>() {}
 
 /// What is returned in `Err`.
 pub fn error<R: HandlerResult<Err: Into<JobError>>>() {}

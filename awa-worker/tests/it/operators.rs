@@ -7,7 +7,7 @@ use awa_worker::{Client, JobContext, JobEdit, JobError, JobId, JobState, NewJob,
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::support::{Gate, Probe, Rig, drain, events, probe, soon, until};
+use crate::support::{Gate, Other, Probe, Rig, drain, events, probe, soon, until};
 
 /// A client whose handlers wait at a gate, whatever they are told.
 fn gated(rig: &Rig, gate: &Gate) -> (Client, UnboundedReceiver<JobContext>) {
@@ -197,4 +197,26 @@ async fn why_a_job_is_not_running_follows_it_from_a_paused_queue_to_its_end() {
     assert!(matches!(reasons().await.as_slice(), [Reason::Finished(end)] if end.state == JobState::Completed));
     assert_eq!(client.delete_job(id).await.unwrap(), Operated::Applied);
     assert_eq!(client.why(id).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_query_of_the_page_finds_the_jobs_that_nobody_runs() {
+    let page = include_str!("../../../docs/operating.md");
+    let (_, section) = page.split_once("### Jobs that nobody runs").expect("the heading is there");
+    let query = section.split("```sql").nth(1).and_then(|rest| rest.split("```").next()).expect("a query");
+    let rig = Rig::new().await;
+    let (client, _told) = gated(&rig, &Gate::new());
+    assert!(client.pause_queue("default").await.unwrap());
+    let running = client.start().await.unwrap();
+    let _ = rig.enqueue(probe("of a kind and a queue that are served")).await;
+    let _ = rig.enqueue(Other { number: 1 }).await;
+    let _ = rig.enqueue(NewJob::new(&probe("elsewhere")).queue("nobodys")).await;
+    let found: Vec<(String, String, i64)> =
+        sqlx::query_as(sqlx::AssertSqlSafe(format!("{} order by 1", query.trim().trim_end_matches(';'))))
+            .fetch_all(&rig.pool)
+            .await
+            .unwrap();
+    let lost = |kind: &str, queue: &str| (kind.to_owned(), queue.to_owned(), 1);
+    assert_eq!(found, [lost("other", "default"), lost("probe", "nobodys")]);
+    drain(&running).await;
 }
