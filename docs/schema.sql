@@ -621,6 +621,8 @@ create function awa.beat(p_segments smallint[], p_ids bigint[], p_leases bigint[
 
 create function awa.beat_worker(p_id uuid) returns boolean security definer;
 
+create function awa.calendar_time(p_time timestamp with time zone) returns timestamp with time zone immutable;
+
 create function awa.callback_complete(callback uuid, payload jsonb DEFAULT NULL::jsonb, OUT job_id bigint, OUT outcome text, OUT state awa.job_state) returns record security definer;
 
 create function awa.callback_fail(callback uuid, error text, OUT job_id bigint, OUT outcome text, OUT state awa.job_state) returns record security definer;
@@ -923,6 +925,10 @@ create function awa.still_available(p_places integer[], p_queues text[], p_prior
 
 create function awa.still_running(p_segment smallint, p_ids bigint[], p_leases bigint[]) returns TABLE(segment smallint, id bigint, run_lease bigint);
 
+create function awa.survey_lane(p_queue text, p_priority smallint, p_before bigint, p_kinds text[], p_rows_max integer, OUT available bigint, OUT waiting_since timestamp with time zone, OUT is_all boolean, OUT looked bigint) returns record stable;
+
+create function awa.survey_running(p_limit integer) returns TABLE(queue text, worker uuid, running bigint, is_all boolean) stable;
+
 create function awa.switch_claims(p_bytes bigint, p_seconds double precision) returns boolean security definer;
 
 create function awa.take(p_segments smallint[], p_ids bigint[], p_leases bigint[]) returns SETOF awa.jobs_hot;
@@ -930,6 +936,10 @@ create function awa.take(p_segments smallint[], p_ids bigint[], p_leases bigint[
 create function awa.take_unique_keys(p_keys bytea[], p_ids bigint[]) returns bigint[];
 
 create function awa.tell_worker(p_worker uuid, p_id bigint, p_lease bigint, p_why text) returns void;
+
+create function awa.told_number(p_number bigint, p_is_all boolean) returns text immutable;
+
+create function awa.told_time(p_time timestamp with time zone) returns text stable;
 
 create function awa.truncate_oldest(p_oldest bigint, p_settled bigint, p_ended_by timestamp with time zone, p_longer text[], OUT outcome text, OUT reason text) returns record;
 
@@ -952,5 +962,23 @@ create function awa.view_policy() returns text stable;
 create function awa.view_update() returns trigger security definer;
 
 create function awa.wake(p_queue text) returns void;
+
+create function awa.why(job_id bigint, stale_after interval DEFAULT '00:01:30'::interval) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable security definer;
+
+create function awa.why_behind(p_queue text, p_kind text, p_priority smallint, p_seq bigint, p_stale_after interval) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
+
+create function awa.why_deferred(p_id bigint, p_state awa.job_state, p_run_at timestamp with time zone, p_attempt smallint, p_max_attempts smallint, p_error text) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
+
+create function awa.why_finished(p_state awa.job_state, p_finalized_at timestamp with time zone, p_attempt smallint, p_error text) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
+
+create function awa.why_locked(p_locker bigint) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
+
+create function awa.why_running(p_worker uuid, p_attempted_at timestamp with time zone, p_heartbeat_at timestamp with time zone, p_deadline_at timestamp with time zone, p_attempt smallint, p_stale_after interval) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
+
+create function awa.why_unled() returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
+
+create function awa.why_unserved(p_queue text, p_kind text, p_stale_after interval) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
+
+create function awa.why_waiting(p_id bigint, p_lease bigint) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
 
 create function awa.write_schedule(p_owner text, p_name text, p_expression text, p_timezone text, p_job jsonb, p_missed text, p_catch_up_max integer, p_overlap text) returns text;

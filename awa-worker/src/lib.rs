@@ -113,6 +113,7 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/handlers.md")]
 #[doc = include_str!("../../docs/callbacks.md")]
+#[doc = include_str!("../../docs/schedules.md")]
 struct Pages;
 
 /// The page for those who test jobs.
