@@ -31,6 +31,8 @@ begin
        and schedule.revision = p_revision
        and schedule.next_at = p_from
        and schedule.paused_at is null
+       -- Whatever the clock of the caller says.
+       and not exists (select from unnest(p_slots) as slot (time) where slot.time > clock_timestamp())
        for update;
     if not found then
         return;

@@ -433,6 +433,19 @@ async fn an_expression_is_kept_as_it_was_written() {
     assert_eq!(Some(plan(&pool, "a").await), daily.next_after(now));
 }
 
+// RANGE-06
+#[tokio::test]
+async fn a_time_that_has_not_come_by_the_clock_of_the_database_is_not_handled() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let due = due_since(&pool, minutely("a"), 1).await;
+    let from = due.next_at.expect("a time");
+    let early = Slots { due: vec![from, from + TimeDelta::days(1)], left_out: None, next: None };
+    assert_eq!(schedule::fire(&pool, &due, &early).await.expect("an answer"), []);
+    assert_eq!(count(&pool, JOBS).await, 0);
+    assert_eq!(outcomes(&fire(&pool, &due).await), [Outcome::Fired]);
+}
+
 /// Names as somebody may give them.
 #[tokio::test]
 async fn a_name_is_data_wherever_it_goes() {

@@ -64,7 +64,8 @@ async fn a_deadline_far_away_is_no_deadline_in_the_past() {
     assert_eq!(jobs.len(), 3);
 }
 
-/// RANGE-06: a caller can say how long, never when. What is left are positions that the database itself has named before.
+/// RANGE-06: a caller can say how long, never when. What is left are positions that the database itself has named before,
+/// and times of a calendar, which are handled when they have come by the database's clock.
 #[tokio::test]
 async fn no_statement_of_a_worker_takes_a_time_from_its_clock() {
     let database = TestDatabase::new().await;
@@ -78,7 +79,9 @@ async fn no_statement_of_a_worker_takes_a_time_from_its_clock() {
                     and argument.type::regtype::text ~ '^(timestamp|date|time)'";
     assert_eq!(
         text(&pool, times).await,
-        "expire_callbacks.p_after_due, promote.p_after_run_at, prune_parked.p_after_finalized"
+        "expire_callbacks.p_after_due, fire_schedule.p_from, fire_schedule.p_slots, \
+         fire_schedule.p_missed_first, fire_schedule.p_missed_last, fire_schedule.p_next_at, plan_schedule.p_next_at, promote.p_after_run_at, \
+         prune_parked.p_after_finalized"
     );
 }
 
