@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::JobContext;
 use crate::error::JobError;
+use crate::failure::Error;
 
 /// A step whose name or result cannot be used. Fails the job for good: another attempt would find the same.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +67,7 @@ impl JobContext {
     ///
     /// # Errors
     /// The step's own error. [`StepError`], which fails the job for good. [`Error::LeaseLost`](crate::Error::LeaseLost) when
-    /// this attempt is over: stop then, another may be running. [`Error::Storage`](crate::Error::Storage) when the database
+    /// this attempt is over, and the step does not run if that is known before: stop then, another may be running. [`Error::Storage`](crate::Error::Storage) when the database
     /// could not be asked; the result is kept then and stored with the end of the attempt.
     pub async fn step<T, E, Run, Running>(&self, name: &str, run: Run) -> Result<T, JobError>
     where
@@ -79,6 +80,10 @@ impl JobContext {
         let buffer = self.attempt.progress();
         let mut turn = buffer.steps().turn(name).await;
         if buffer.read(|progress| progress.step(name).is_none()) {
+            // Its effect would come beside that of the attempt that goes on.
+            if self.attempt.is_answered() {
+                return Err(Error::LeaseLost.into());
+            }
             let result = run().await.map_err(Into::into)?;
             let unkept = |source| JobError::fatal(StepError::Unkept { step: name.to_owned(), source });
             let change = MetadataChange::step(name, &result, buffer.bytes_max()).map_err(unkept)?;

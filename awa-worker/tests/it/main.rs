@@ -20,6 +20,7 @@ mod log;
 mod maintaining;
 mod middleware;
 mod operators;
+mod outliving;
 mod panics;
 mod pausing;
 mod poison;
