@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use awa_worker::JobError;
+use awa_worker::{JobError, Schedule};
 use serde_json::Value;
 
 use crate::proxy::{Flow, Proxy};
@@ -102,6 +102,42 @@ async fn outage(outage: impl AsyncFnOnce(&Proxy)) {
 #[tokio::test]
 async fn worker_that_was_refused_for_a_while_goes_on_by_itself() {
     outage(async |proxy| proxy.turned_away(30).await).await;
+}
+
+/// What the leader has noted about times; nothing while the database does not answer.
+async fn ticks(rig: &Rig, outcome: &str) -> i64 {
+    sqlx::query_scalar("select count(*) from awa.cron_ticks where outcome = $1")
+        .bind(outcome)
+        .fetch_one(&rig.pool)
+        .await
+        .unwrap()
+}
+
+// CRON-05: ten minutes pass in which nobody can enqueue anything.
+#[tokio::test]
+async fn schedules_come_round_again_after_an_outage_and_what_was_missed_is_one_job() {
+    let rig = Rig::new().await;
+    let proxy = Proxy::before(&rig.database.options()).await;
+    let through = sqlx::PgPool::connect_with(proxy.options(rig.database.options())).await.unwrap();
+    let every_second = Schedule::new("every second", "* * * * * *", support::probe("a"));
+    let client = client(&through, 10).schedule(every_second).register(answer).build().unwrap();
+    let running = client.start().await.unwrap();
+    until("a first time", async || ticks(&rig, "fired").await > 0).await;
+    proxy.admit(Flow::Cut);
+    proxy.set_all(Flow::Cut);
+    proxy.turned_away(10).await;
+    let gap = "update awa.cron_schedules set next_at = next_at - interval '10 minutes'";
+    assert_eq!(sqlx::query(gap).execute(&rig.pool).await.unwrap().rows_affected(), 1);
+    rig.execute("delete from awa.cron_ticks").await;
+    proxy.admit(Flow::Free);
+    until("times that were missed", async || ticks(&rig, "missed").await > 0).await;
+    until("times that follow", async || ticks(&rig, "fired").await > 2).await;
+    let span = "select count(*) from awa.cron_ticks where missed_since < slot - interval '9 minutes'";
+    assert_eq!(rig.count(span).await, 1);
+    let fired = "select count(*) from awa.cron_ticks where outcome = 'fired'
+                    and slot between now() - interval '11 minutes' and now() - interval '5 minutes'";
+    assert_eq!(rig.count(fired).await, 0);
+    support::soon("end", running.shutdown(awa_worker::Shutdown::Now)).await.unwrap();
 }
 
 mod long {
