@@ -48,7 +48,7 @@ comment on column awa.cron_schedules.next_at is 'The first time that was not han
 comment on column awa.cron_schedules.fault is 'Why no time can be worked out: an expression or a zone that cannot be read.';
 comment on column awa.cron_schedules.waiting_slot is 'For overlap queue: the time whose job is enqueued once the last one has ended.';
 comment on column awa.cron_schedules.last_slot is 'The last time that was handled.';
-comment on column awa.cron_schedules.last_job_id is 'The last job that was enqueued, which may be gone by now.';
+comment on column awa.cron_schedules.last_job_id is 'The job that overlap minds: the last enqueued, by hand only if the one before had ended. It may be gone.';
 comment on column awa.cron_schedules.last_outcome is 'What became of last_slot; the words are those of awa.cron_ticks.outcome.';
 
 create table awa.cron_ticks (

@@ -49,6 +49,7 @@ impl Scheduler {
                 // A zone that a newer release knows may be unknown here: noted, shown, and tried anew once it is changed.
                 if plan(&self.pool, schedule, Err(&fault.to_string())).await? {
                     tracing::warn!(schedule = schedule.name, %fault, "a schedule cannot be read: it is not run");
+                    return Ok(1);
                 }
                 return Ok(0);
             }

@@ -92,7 +92,7 @@ pub struct ScheduleStatus {
     pub waiting_slot: Option<DateTime<Utc>>,
     /// The last time that was handled.
     pub last_slot: Option<DateTime<Utc>>,
-    /// The last job that was enqueued, which may be gone by now.
+    /// The last job that was enqueued, but for those enqueued by hand while an earlier one ran. It may be gone by now.
     pub last_job: Option<JobId>,
     /// What became of the last time; see [`Tick::outcome`].
     pub last_outcome: Option<String>,
@@ -297,7 +297,7 @@ impl From<Row> for ScheduleStatus {
             owner: row.owner,
             created_at: row.created_at,
             changed_at: row.changed_at,
-            next_at: row.next_at.filter(|_| row.paused_at.is_none()),
+            next_at: row.next_at.filter(|_| row.paused_at.is_none() && row.fault.is_none()),
             paused_at: row.paused_at,
             fault: row.fault,
             waiting_slot: row.waiting_slot,

@@ -168,6 +168,7 @@ as $access_rules$
     ('json_kind', 'execute', '{}'),
     ('judge', 'execute', '{}'),
     ('judge_parks', 'execute', '{}'),
+    ('leave_waiting', 'execute', '{}'),
     ('locate', 'execute', '{}'),
     ('lock_conflicts', 'execute', '{}'),
     ('lock_free_jobs', 'execute', '{}'),
@@ -225,6 +226,7 @@ as $access_rules$
     ('why_unled', 'execute', '{}'),
     ('why_unserved', 'execute', '{}'),
     ('why_waiting', 'execute', '{}'),
+    ('with_slot', 'execute', '{}'),
     ('write_schedule', 'execute', '{}'),
 
     -- Triggers. Those on the view are entry functions, although nobody can call them: they run as the owner.

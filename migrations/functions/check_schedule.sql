@@ -24,9 +24,9 @@ begin
         perform awa.refuse_with(p_place || fault);
     end if;
     if p_expression is null or octet_length(p_expression) not between 1 and 256 then
-        perform awa.refuse(p_place || 'expression', format('%s bytes', octet_length(p_expression)), '1 to 256 bytes');
+        perform awa.refuse(p_place || 'expression', octet_length(p_expression) || ' bytes', '1 to 256 bytes');
     elsif p_timezone is null or octet_length(p_timezone) not between 1 and 64 then
-        perform awa.refuse(p_place || 'timezone', format('%s bytes', octet_length(p_timezone)), '1 to 64 bytes');
+        perform awa.refuse(p_place || 'timezone', octet_length(p_timezone) || ' bytes', '1 to 64 bytes');
     elsif p_missed is null or p_missed not in ('skip', 'coalesce', 'catch_up') then
         perform awa.refuse(p_place || 'missed', awa.excerpt(to_json(p_missed)::text), 'skip, coalesce or catch_up');
     elsif (p_missed = 'catch_up') <> (p_catch_up_max is not null) then
@@ -36,7 +36,13 @@ begin
     elsif p_overlap is null or p_overlap not in ('allow', 'skip', 'queue') then
         perform awa.refuse(p_place || 'overlap', awa.excerpt(to_json(p_overlap)::text), 'allow, skip or queue');
     end if;
-    perform awa.read_job(p_job, p_place || 'job');
+    -- With what is added to it at each of its times, for which there has to be room.
+    perform awa.read_job(
+        case when jsonb_typeof(p_job) = 'object' and coalesce(jsonb_typeof(p_job -> 'metadata'), 'null') in ('null', 'object')
+             then p_job || jsonb_build_object('metadata', awa.with_slot(p_job -> 'metadata', p_name,
+                                                                            '2000-01-01T00:00:00.000001Z'))
+             else p_job end,
+        p_place || 'job');
     select key into field
       from jsonb_each(p_job) as given (key, value)
      where key in ('run_at', 'run_in')

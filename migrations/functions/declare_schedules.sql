@@ -20,7 +20,21 @@ begin
     perform awa.check_name('owner', p_owner);
     if p_schedules is null or jsonb_typeof(p_schedules) <> 'array' then
         perform awa.refuse('schedules', awa.json_kind(p_schedules), 'an array');
+    elsif p_revision is null then
+        perform awa.refuse('revision', null, 'an integer');
     end if;
+    for given in
+        select 'schedules[' || list.place - 1 || ']' as place, list.schedule, jsonb_typeof(list.schedule) = 'object' as is_object,
+               count(*) over (partition by list.schedule ->> 'name' order by list.place) as times
+          from jsonb_array_elements(p_schedules) with ordinality as list (schedule, place)
+         order by list.place
+    loop
+        if not given.is_object then
+            perform awa.refuse(given.place, awa.json_kind(given.schedule), 'an object');
+        elsif given.times > 1 then
+            perform awa.refuse(given.place || '.name', awa.excerpt((given.schedule -> 'name')::text), 'given once');
+        end if;
+    end loop;
     for given in
         select 'schedules[' || list.place - 1 || '].' as place, one.*
           from jsonb_array_elements(p_schedules) with ordinality as list (schedule, place)
@@ -56,11 +70,20 @@ begin
         return next;
     end loop;
     if p_remove then
-        return query
-        delete from awa.cron_schedules as schedule
-         where schedule.owner = p_owner
-           and schedule.name not in (select one.name from jsonb_to_recordset(p_schedules) as one (name text))
-        returning schedule.name, 'deleted';
+        for name in
+            select schedule.name
+              from awa.cron_schedules as schedule
+             where schedule.owner = p_owner
+               and schedule.name not in (select one.name from jsonb_to_recordset(p_schedules) as one (name text))
+             order by schedule.name
+        loop
+            perform awa.leave_waiting(declare_schedules.name);
+            delete from awa.cron_schedules as schedule
+             where schedule.name = declare_schedules.name
+               and schedule.owner = p_owner;
+            outcome := 'deleted';
+            return next;
+        end loop;
     end if;
 end
 $$;

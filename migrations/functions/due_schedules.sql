@@ -1,5 +1,6 @@
 -- The schedules that ask for something now: a time to be worked out, a time that has come, or a job that waits for another.
---   p_limit  how many at most, those first whose next time is to be worked out or has come first
+--   p_limit  how many at most, those first whose time has not come for more than a minute, and by chance: so many that are far
+--            behind, or that cannot be handled for now, do not keep the others from their turn
 -- now is the database's. Paused ones ask for nothing, and neither do those with a fault.
 -- Index: none; there is a row for each schedule. Locks nothing.
 create or replace function awa.due_schedules(p_limit integer)
@@ -15,7 +16,7 @@ create or replace function awa.due_schedules(p_limit integer)
         is_waiting boolean,
         now timestamptz
     )
-    language plpgsql stable
+    language plpgsql
     security definer
     set search_path = pg_catalog, pg_temp
 as $$
@@ -27,10 +28,11 @@ begin
            schedule.waiting_slot is not null and coalesce(awa.has_ended(schedule.last_job_id), true), clock_timestamp()
       from awa.cron_schedules as schedule
      where schedule.paused_at is null
+       and schedule.fault is null
        and (not schedule.planned
             or schedule.next_at <= clock_timestamp()
             or (schedule.waiting_slot is not null and coalesce(awa.has_ended(schedule.last_job_id), true)))
-     order by schedule.next_at nulls first, schedule.name
+     order by coalesce(schedule.next_at < clock_timestamp() - interval '1 minute', false), random()
      limit p_limit;
 end
 $$;
@@ -45,5 +47,6 @@ as $$
     select extract(epoch from min(schedule.next_at) - clock_timestamp())::double precision
       from awa.cron_schedules as schedule
      where schedule.paused_at is null
+       and schedule.fault is null
        and schedule.planned
 $$;

@@ -140,6 +140,7 @@ as $$
 declare
     held awa.cron_schedules;
     code text;
+    minded boolean;
 begin
     insert into awa.cron_ticks as tick (schedule, slot, outcome)
     values (p_name, p_slot, p_how)
@@ -152,12 +153,12 @@ begin
         outcome := case held.overlap when 'skip' then 'overlap' else 'waiting' end;
         job_id := held.last_job_id;
         -- A newer time takes the place of the one that waits.
-        update awa.cron_ticks as tick
-           set outcome = 'overlap'
-         where outcome = 'waiting'
-           and tick.schedule = p_name
-           and tick.slot = held.waiting_slot;
+        perform awa.leave_waiting(p_name);
     else
+        -- One that has waited until now is not made up beside a newer one.
+        if p_how = 'fired' then
+            perform awa.leave_waiting(p_name);
+        end if;
         begin
             -- The time is what the job is due by, so its handler knows for which it runs.
             select enqueued.job_id,
@@ -165,9 +166,7 @@ begin
               into job_id, outcome
               from awa.enqueue_many(jsonb_build_array(
                        held.job || jsonb_build_object('run_at', least(p_slot, now()),
-                                                      'metadata', coalesce(nullif(held.job -> 'metadata', 'null'), '{}')
-                                                                  || jsonb_build_object('$schedule', jsonb_build_object('name', p_name,
-                                                                                                        'slot', p_slot))))) as enqueued;
+                                                      'metadata', awa.with_slot(held.job -> 'metadata', p_name, p_slot)))) as enqueued;
         exception when others then
             get stacked diagnostics code = returned_sqlstate, error = message_text;
             if awa.is_passing(code) then
@@ -176,6 +175,8 @@ begin
             outcome := case code when 'AWA02' then 'duplicate' else 'refused' end;
         end;
     end if;
+    -- Later times go on minding a job that runs while another is asked for by hand.
+    minded := outcome = 'fired' or (outcome = 'manual' and coalesce(awa.has_ended(held.last_job_id), true));
     update awa.cron_ticks as tick
        set outcome = fire_slot.outcome,
            job_id = fire_slot.job_id,
@@ -185,8 +186,18 @@ begin
     update awa.cron_schedules as schedule
        set last_slot = p_slot,
            last_outcome = fire_slot.outcome,
-           last_job_id = case when fire_slot.outcome in ('fired', 'manual') then fire_slot.job_id else held.last_job_id end,
-           waiting_slot = case when fire_slot.outcome = 'waiting' then p_slot else held.waiting_slot end
+           last_job_id = case when minded then fire_slot.job_id else held.last_job_id end,
+           waiting_slot = case when fire_slot.outcome = 'waiting' then p_slot else schedule.waiting_slot end
      where schedule.name = p_name;
 end
 $$;
+
+-- The metadata of the job of a schedule at one of its times.
+--   p_metadata       as the schedule has it, or null
+--   p_name, p_slot   the schedule and the time
+-- Reads no table.
+create or replace function awa.with_slot(p_metadata jsonb, p_name text, p_slot timestamptz) returns jsonb
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+return coalesce(nullif(p_metadata, 'null'), '{}')
+       || jsonb_build_object('$schedule', jsonb_build_object('name', p_name, 'slot', p_slot));

@@ -1,8 +1,8 @@
 -- Note when a schedule is due next, worked out for the first time or for another expression.
 --   p_name, p_revision  the schedule, as it was when that was worked out
 --   p_next_at           the time; null: never again
---   p_fault             why it could not be worked out
--- False where the schedule is another by now. Index: cron_schedules_pkey. Locks the row.
+--   p_fault             why it could not be worked out; what had been, by another release perhaps, is kept until it is set again
+-- False where the schedule is another by now, or has been planned. Index: cron_schedules_pkey. Locks the row.
 create or replace function awa.plan_schedule(p_name text, p_revision bigint, p_next_at timestamptz, p_fault text)
     returns boolean
     language plpgsql
@@ -13,11 +13,11 @@ as $$
 begin
     update awa.cron_schedules as schedule
        set planned = true,
-           next_at = p_next_at,
+           next_at = case when p_fault is null then p_next_at else schedule.next_at end,
            fault = p_fault
      where schedule.name = p_name
        and schedule.revision = p_revision
-       and not schedule.planned;
+       and (not schedule.planned or (p_fault is not null and schedule.fault is null));
     return found;
 end
 $$;

@@ -40,6 +40,7 @@ create or replace function awa.delete_schedule(name text) returns boolean
 as $$
 #variable_conflict use_variable
 begin
+    perform awa.leave_waiting(name);
     delete from awa.cron_schedules as schedule where schedule.name = name;
     return found;
 end
@@ -55,9 +56,9 @@ create or replace function awa.pause_schedule(name text) returns text
 as $$
 #variable_conflict use_variable
 begin
+    perform awa.leave_waiting(name);
     update awa.cron_schedules as schedule
        set paused_at = now(),
-           waiting_slot = null,
            revision = schedule.revision + 1,
            changed_at = now()
      where schedule.name = name
@@ -82,6 +83,7 @@ begin
        set paused_at = null,
            planned = false,
            next_at = null,
+           fault = null,
            revision = schedule.revision + 1,
            changed_at = now()
      where schedule.name = name

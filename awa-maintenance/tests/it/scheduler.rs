@@ -114,6 +114,51 @@ async fn a_schedule_whose_job_cannot_be_enqueued_stops_no_other() {
     assert_eq!(count(&pool, "select count(*) from awa.cron_ticks where outcome = 'refused'").await, 1);
 }
 
+/// Somebody's trigger, an unique key that a transaction holds for hours, a quota: what may pass, and does not.
+#[tokio::test]
+async fn any_number_of_schedules_that_cannot_be_handled_for_now_keep_no_other_from_its_turn() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    run(
+        &pool,
+        &format!(
+            "select awa.set_schedule('bad ' || number, '* * * * *', {JOB}) from generate_series(1, 250) as number"
+        ),
+    )
+    .await;
+    run(&pool, &format!("select awa.set_schedule('fine', '* * * * *', {JOB})")).await;
+    let scheduler = scheduler(&pool);
+    catch_up(&scheduler).await;
+    run(
+        &pool,
+        "create function public.refuse() returns trigger language plpgsql
+         as $$begin raise exception 'not now' using errcode = '55P03'; end$$",
+    )
+    .await;
+    run(
+        &pool,
+        "create trigger refuse before insert on awa.cron_ticks
+         for each row when (new.schedule like 'bad%') execute function public.refuse()",
+    )
+    .await;
+    run(&pool, "update awa.cron_schedules set next_at = now() - interval '1 hour' where name <> 'fine'").await;
+    run(&pool, "update awa.cron_schedules set next_at = now() where name = 'fine'").await;
+    assert_eq!(scheduler.pass().await.expect("a pass").changed, 1);
+    assert_eq!(count(&pool, JOBS).await, 1);
+}
+
+// A zone that a newer release knew, for one.
+#[tokio::test]
+async fn a_schedule_that_could_be_read_once_and_cannot_now_is_noted_and_not_asked_for_again_and_again() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    after_a_gap(&pool, "planned", "* * * * *", "", "1 minute").await;
+    run(&pool, "update awa.cron_schedules set timezone = 'Europe/Atlantis'").await;
+    let pause = catch_up(&scheduler(&pool)).await;
+    assert_eq!(pause, MaintenanceConfig::default().schedule_interval_max);
+    assert_eq!(count(&pool, "select count(*) from awa.cron_schedules where fault like '%Atlantis%'").await, 1);
+}
+
 /// Two processes that both believe they lead, over so many times of a schedule (I10).
 async fn two_leaders(times: u32) {
     let database = TestDatabase::new().await;

@@ -45,6 +45,8 @@ mod ring_readers;
 mod ring_settings;
 mod scene;
 mod schedule;
+mod schedule_odds;
+mod schedule_races;
 mod schema;
 mod session;
 mod settle;

@@ -10,7 +10,7 @@ use sqlx::PgPool;
 use crate::scene::{begin, count, run, text};
 
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Report {
+pub(crate) struct Report {
     /// More than a double holds.
     number: u64,
 }
@@ -20,48 +20,48 @@ impl JobArgs for Report {
     type Output = ();
 }
 
-fn job() -> NewJob<Report> {
+pub(crate) fn job() -> NewJob<Report> {
     NewJob::new(&Report { number: u64::MAX })
 }
 
-fn minutely(name: &str) -> Schedule {
+pub(crate) fn minutely(name: &str) -> Schedule {
     Schedule::new(name, "* * * * *", job())
 }
 
-fn declaration(owner: &str, revision: i64, schedules: impl IntoIterator<Item = Schedule>) -> Declaration {
+pub(crate) fn declaration(owner: &str, revision: i64, schedules: impl IntoIterator<Item = Schedule>) -> Declaration {
     let schedules = schedules.into_iter().map(|schedule| schedule.prepare().expect("a schedule")).collect();
     Declaration { owner: owner.to_owned(), revision, schedules, deletes_others: false }
 }
 
 /// What became of each schedule.
-async fn declare(pool: &PgPool, declaration: Declaration) -> Vec<Written> {
+pub(crate) async fn declare(pool: &PgPool, declaration: Declaration) -> Vec<Written> {
     let written = schedule::declare(pool, &declaration).await.expect("a declaration");
     written.into_iter().map(|(_, written)| written).collect()
 }
 
-async fn set(pool: &PgPool, schedule: Schedule) -> Written {
+pub(crate) async fn set(pool: &PgPool, schedule: Schedule) -> Written {
     schedule::set(pool, &schedule.prepare().expect("a schedule")).await.expect("set")
 }
 
 /// What the leader does about one schedule that has to be planned.
-async fn plan(pool: &PgPool, name: &str) -> DateTime<Utc> {
+pub(crate) async fn plan(pool: &PgPool, name: &str) -> DateTime<Utc> {
     let due = the_due(pool, name).await;
     let next = due.cron().expect("an expression").next_after(due.now);
     assert!(schedule::plan(pool, &due, Ok(next)).await.expect("planned"));
     next.expect("a next time")
 }
 
-async fn the_due(pool: &PgPool, name: &str) -> DueSchedule {
+pub(crate) async fn the_due(pool: &PgPool, name: &str) -> DueSchedule {
     let due = schedule::due(pool, 100).await.expect("an answer").schedules;
     due.into_iter().find(|due| due.name == name).unwrap_or_else(|| panic!("{name} asks for nothing"))
 }
 
-fn slots(due: &DueSchedule) -> Slots {
+pub(crate) fn slots(due: &DueSchedule) -> Slots {
     Slots::of(&due.cron().expect("an expression"), due.missed, due.next_at.expect("a next time"), due.now)
 }
 
 /// A planned schedule whose next time came `minutes` ago, and what is due about it.
-async fn due_since(pool: &PgPool, schedule: Schedule, minutes: i64) -> DueSchedule {
+pub(crate) async fn due_since(pool: &PgPool, schedule: Schedule, minutes: i64) -> DueSchedule {
     let name = schedule.name().to_owned();
     assert_eq!(set(pool, schedule).await, Written::Created);
     plan(pool, &name).await;
@@ -69,16 +69,16 @@ async fn due_since(pool: &PgPool, schedule: Schedule, minutes: i64) -> DueSchedu
     the_due(pool, &name).await
 }
 
-async fn fire(pool: &PgPool, due: &DueSchedule) -> Vec<Fired> {
+pub(crate) async fn fire(pool: &PgPool, due: &DueSchedule) -> Vec<Fired> {
     schedule::fire(pool, due, &slots(due)).await.expect("fired")
 }
 
-fn outcomes(fired: &[Fired]) -> Vec<Outcome> {
+pub(crate) fn outcomes(fired: &[Fired]) -> Vec<Outcome> {
     fired.iter().map(|fired| fired.outcome).collect()
 }
 
-const JOBS: &str = "select count(*) from awa.jobs";
-const TICKS: &str = "select string_agg(outcome, ' ' order by slot) from awa.cron_ticks";
+pub(crate) const JOBS: &str = "select count(*) from awa.jobs";
+pub(crate) const TICKS: &str = "select string_agg(outcome, ' ' order by slot) from awa.cron_ticks";
 
 #[tokio::test]
 async fn a_time_is_handled_once_with_its_job() {
