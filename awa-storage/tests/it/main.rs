@@ -57,6 +57,7 @@ mod support;
 mod testing;
 mod transitions;
 mod turning;
+mod two_leaders;
 mod unique;
 mod upgrade;
 mod view;
