@@ -128,7 +128,7 @@ comment on column awa.cron_schedules.next_at is 'The first time that was not han
 comment on column awa.cron_schedules.fault is 'Why no time can be worked out: an expression or a zone that cannot be read.';
 comment on column awa.cron_schedules.waiting_slot is 'For overlap queue: the time whose job is enqueued once the last one has ended.';
 comment on column awa.cron_schedules.last_slot is 'The last time that was handled.';
-comment on column awa.cron_schedules.last_job_id is 'The last job that was enqueued, which may be gone by now.';
+comment on column awa.cron_schedules.last_job_id is 'The job that overlap minds: the last enqueued, by hand only if the one before had ended. It may be gone.';
 comment on column awa.cron_schedules.last_outcome is 'What became of last_slot; the words are those of awa.cron_ticks.outcome.';
 
 create table awa.cron_ticks (
@@ -699,7 +699,7 @@ create function awa.delete_jobs(job_ids bigint[]) returns TABLE(job_id bigint, o
 
 create function awa.delete_schedule(name text) returns boolean security definer;
 
-create function awa.due_schedules(p_limit integer) returns TABLE(name text, expression text, timezone text, missed text, catch_up_max integer, revision bigint, planned boolean, next_at timestamp with time zone, is_waiting boolean, now timestamp with time zone) stable security definer;
+create function awa.due_schedules(p_limit integer) returns TABLE(name text, expression text, timezone text, missed text, catch_up_max integer, revision bigint, planned boolean, next_at timestamp with time zone, is_waiting boolean, now timestamp with time zone) security definer;
 
 create function awa.edit(INOUT job_id bigint, changes jsonb, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
@@ -772,6 +772,8 @@ create function awa.judge(p_action text, p_state awa.job_state) returns text imm
 create function awa.judge_parks(p_ids bigint[], p_leases bigint[], p_callbacks uuid[], INOUT p_outcomes text[], INOUT p_errors text[]) returns record;
 
 create function awa.keep_unique_claim() returns trigger;
+
+create function awa.leave_waiting(p_name text) returns void;
 
 create function awa.list_workers() returns TABLE(id uuid, name text, host text, pid integer, version text, queues text[], kinds text[], started_at timestamp with time zone, last_seen_at timestamp with time zone, silent_for double precision) stable security definer;
 
@@ -980,5 +982,7 @@ create function awa.why_unled() returns TABLE(reason text, explanation text, adv
 create function awa.why_unserved(p_queue text, p_kind text, p_stale_after interval) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
 
 create function awa.why_waiting(p_id bigint, p_lease bigint) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
+
+create function awa.with_slot(p_metadata jsonb, p_name text, p_slot timestamp with time zone) returns jsonb stable;
 
 create function awa.write_schedule(p_owner text, p_name text, p_expression text, p_timezone text, p_job jsonb, p_missed text, p_catch_up_max integer, p_overlap text) returns text;

@@ -69,7 +69,13 @@ impl Scheduler {
         if schedule.is_waiting {
             fired.extend(fire_waiting(&self.pool, schedule).await?);
         }
-        fired.iter().for_each(|fired| report(schedule, fired));
+        for fired in &fired {
+            if cron.is_shifted(fired.slot) {
+                let (name, slot) = (&schedule.name, fired.slot);
+                tracing::info!(schedule = name, %slot, "the clocks skip the time of a schedule: it comes at the end of the gap");
+            }
+            report(schedule, fired);
+        }
         Ok(fired.len())
     }
 

@@ -127,6 +127,12 @@ impl CronExpression {
         std::iter::successors(self.next_after(after), |last| self.next_after(*last))
     }
 
+    /// Whether this time comes in place of one that the clocks have skipped.
+    #[must_use]
+    pub fn is_shifted(&self, time: DateTime<Utc>) -> bool {
+        !self.cron.is_time_matching(&self.local(time)).unwrap_or(true)
+    }
+
     /// The expression in English.
     #[must_use]
     pub fn describe(&self) -> String {

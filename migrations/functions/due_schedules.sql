@@ -49,4 +49,6 @@ as $$
      where schedule.paused_at is null
        and schedule.fault is null
        and schedule.planned
+       -- As somebody may have written it by hand: there is no counting to it.
+       and isfinite(schedule.next_at)
 $$;

@@ -216,6 +216,18 @@ async fn an_idle_pass_rests_until_the_next_time_and_not_beyond_the_limit() {
     assert!(pause <= Duration::from_millis(400), "{pause:?}");
 }
 
+/// Written by hand.
+#[tokio::test]
+async fn a_time_that_never_comes_stops_no_other_schedule() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    after_a_gap(&pool, "never", "* * * * *", "", "1 minute").await;
+    run(&pool, "update awa.cron_schedules set next_at = 'infinity'").await;
+    after_a_gap(&pool, "fine", "* * * * *", "", "1 minute").await;
+    catch_up(&scheduler(&pool)).await;
+    assert_eq!(count(&pool, JOBS).await, 1);
+}
+
 mod long {
     use super::two_leaders;
 

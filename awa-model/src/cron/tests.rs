@@ -36,6 +36,8 @@ fn a_time_of_day_in_the_gap_comes_at_its_end_and_the_next_day_as_ever() {
     ] {
         assert_eq!(times("30 2 * * *", zone, after, until), expected, "{zone}");
     }
+    let berlin = cron("30 2 * * *", "Europe/Berlin");
+    assert!(berlin.is_shifted(at("2026-03-29T01:00:00Z")) && !berlin.is_shifted(at("2026-03-30T00:30:00Z")));
     let half = times("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", "2026-10-04T12:00:00Z");
     assert_eq!(half, ["04 02:30 +11:00"]);
 }

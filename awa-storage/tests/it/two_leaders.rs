@@ -53,7 +53,7 @@ const PICTURE: &str = "select json_build_array(
 /// A duty: its name, what has to be so before, and its pass.
 const DUTIES: [(&str, &str, &str); 15] = [
     ("promote", "", "select awa.promote(null, null, 100)"),
-    ("rescue", "", "select awa.rescue(null, 500, 90, 90, 5, 2)"),
+    ("rescue", "", "select awa.rescue(0, 500, 90, 90, 5, 2)"),
     ("expire callbacks", "", "select awa.expire_callbacks(null, null, 100)"),
     ("forget callbacks", "", "select awa.forget_callbacks(null, 100)"),
     ("prune", "", "select awa.prune_parked('failed', null, null, 100)"),
@@ -66,7 +66,7 @@ const DUTIES: [(&str, &str, &str); 15] = [
         "select awa.empty_claims(1000)",
     ),
     ("rotate", "", "select awa.rotate(0)"),
-    ("recycle", "select awa.rotate(0);", "select awa.recycle(0, (select max(seq) from awa.jobs_hot), 5000)"),
+    ("recycle", "select awa.rotate(0);", "select awa.recycle(0, 1000, 5000)"),
     ("audit", "", "select awa.audit(0::smallint, 0, 5000, 90)"),
     ("plan a schedule", "", "select awa.plan_schedule('new', 1, '2100-01-01', null)"),
     (
@@ -81,9 +81,8 @@ const DUTIES: [(&str, &str, &str); 15] = [
 async fn scene(before: &str) -> (TestDatabase, PgPool) {
     let database = TestDatabase::new().await;
     let pool = database.pool();
-    run(&pool, SCENE).await;
-    if !before.is_empty() {
-        run(&pool, before).await;
+    for script in [SCENE, before] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(script)).execute(&pool).await.expect(script);
     }
     (database, pool)
 }
