@@ -8,14 +8,20 @@
 //! A job that another transaction has locked is waited for, for a second, and then [`Operated::Busy`]; the others of the same
 //! call are done. A bulk call locks all its jobs in the order of their ids before it changes the first.
 
+pub mod fleet;
 mod status;
 pub mod why;
+
+use std::time::Duration;
 
 use awa_model::{JobEdit, JobId, JobState};
 use sqlx::PgExecutor;
 
 pub use self::status::{JobStatus, status, statuses};
 use crate::Error;
+
+/// Longer silences than this are told the database as this one, which it can hold.
+const SILENCE_MAX: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 /// What came of an operator's wish for one job.
 #[must_use = "the wish may have been refused"]

@@ -214,7 +214,7 @@ pub async fn empty_claims(pool: &PgPool, newer_max: u32) -> Result<EmptiedClaims
 }
 
 /// What is overdue is due now; what lies beyond all bounds is due never.
-fn from_now(seconds: f64) -> Duration {
+pub(crate) fn from_now(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 

@@ -75,7 +75,7 @@ pub use awa_model::{
     QueueName, RetryPolicy, RunLease, Schedule, Unique, UniqueArgs, UniqueStates, WorkerId, limits,
 };
 pub use awa_storage::Error as StorageError;
-pub use awa_storage::admin::{JobStatus, Operated, why};
+pub use awa_storage::admin::{JobStatus, Operated, fleet, why};
 pub use awa_storage::callback::Answered;
 pub use awa_storage::schedule::{ScheduleStatus, Switched, Tick, Written as ScheduleWritten};
 pub use chrono;

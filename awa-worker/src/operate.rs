@@ -1,6 +1,7 @@
 //! What operators do, through the client's pool: each call is one statement in a transaction of its own.
 
 use awa_model::{InvalidJob, JobEdit, JobId, QueueName};
+use awa_storage::admin::fleet::{self, Status};
 use awa_storage::admin::why::Why;
 use awa_storage::admin::{self, JobStatus, Operated};
 use awa_storage::queue;
@@ -104,6 +105,16 @@ impl Client {
     /// As [`Client::cancel`].
     pub async fn why<A>(&self, job: JobId<A>) -> Result<Option<Why>, Error> {
         Ok(admin::why::why(self.pool(), job.untyped(), self.stale_after()).await?)
+    }
+
+    /// How is the fleet doing? The leader, the workers, the ring, each queue, and what is at fault or holds something up: one
+    /// statement that reads a bounded number of rows, whatever waits. Workers that have been silent for this client's
+    /// [`stale_after`](crate::ClientBuilder::stale_after) are taken for dead.
+    ///
+    /// # Errors
+    /// As [`Client::cancel`].
+    pub async fn status(&self) -> Result<Status, Error> {
+        Ok(fleet::status(self.pool(), self.stale_after()).await?)
     }
 
     /// Pauses a queue, which need not have been used yet: no worker claims from it until [`Client::resume_queue`], whatever

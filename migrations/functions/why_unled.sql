@@ -8,7 +8,7 @@ as $$
     select 'no_leader',
            format('no process leads%s: due jobs are not promoted, dead attempts not rescued, waiting not timed out',
                   ' since ' || awa.told_time(last.expires_at)),
-           'start a worker that takes part in maintenance; a dead leader is followed within about 20 s',
+           'start a process that takes part in maintenance; a dead leader is followed within about 20 s',
            jsonb_build_object('since', awa.calendar_time(last.expires_at))
       from (select max(held.expires_at) as expires_at from awa.leader as held where held.duty = 'maintenance') as last
      where last.expires_at is null or last.expires_at <= now()

@@ -9,9 +9,6 @@ use sqlx::PgExecutor;
 
 use crate::Error;
 
-/// Longer silences are cut to this by the database as well.
-const SILENCE_MAX: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
-
 /// Why a job is not running: what holds, the most decisive first. Never without a reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Why {
@@ -201,7 +198,7 @@ pub struct Line {
 /// # Errors
 /// If the database does not answer.
 pub async fn why(db: impl PgExecutor<'_>, job: JobId, stale_after: Duration) -> Result<Option<Why>, Error> {
-    let silence = stale_after.min(SILENCE_MAX).as_secs_f64();
+    let silence = stale_after.min(super::SILENCE_MAX).as_secs_f64();
     let rows = sqlx::query_file_as!(Row, "queries/admin/why.sql", job.get(), silence)
         .fetch_all(db)
         .await

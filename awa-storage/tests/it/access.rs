@@ -194,7 +194,10 @@ async fn each_bundle_is_denied_what_it_must_not_do() {
         ("delete from awa.jobs where id = 0", "operator"),
         ("select awa.cancel(0), awa.edit(0, '{}'), awa.pause_queue('q')", "operator"),
         ("select awa.configure_ring()", "operator"),
-        ("select awa.job_status(0), awa.job_statuses('{0}'), awa.ring_status(), awa.why(0)", "operator viewer"),
+        (
+            "select awa.job_status(0), awa.job_statuses('{0}'), awa.ring_status(), awa.why(0), awa.status()",
+            "operator viewer",
+        ),
         ("select awa.enqueue('k')", "producer"),
         ("select awa.settle_batch('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')", "worker"),
         ("select awa.open_callback(0, 0, 1), awa.callback_payload(0)", "worker"),
@@ -281,7 +284,7 @@ async fn each_bundle_can_do_what_it_is_for() {
             "select awa.run_now_many('{2}'), awa.edit(1, '{\"priority\": 3}'), awa.delete_job(1), awa.delete_jobs('{1,2}')",
             "select awa.pause_queue('default'), awa.resume_queue('default'), awa.set_retention('default', '1 day'),
                     awa.reset_retention('default')",
-            "select awa.configure_ring('2 days'), awa.job_status(3), awa.ring_status(), awa.list_workers(), awa.why(3)",
+            "select awa.configure_ring('2 days'), awa.job_status(3), awa.ring_status(), awa.list_workers(), awa.why(3), awa.status()",
             "update awa.jobs set priority = 4, tags = '{t}' where id = 3",
             "update awa.jobs set state = 'cancelled' where id = 3",
             "delete from awa.jobs where id = 3",
@@ -290,7 +293,7 @@ async fn each_bundle_can_do_what_it_is_for() {
         ],
     )
     .await;
-    as_role("viewer", &["select * from awa.jobs; select awa.job_status(4), awa.job_statuses('{4}'), awa.ring_status(), awa.why(4), awa.contract_version()"])
+    as_role("viewer", &["select * from awa.jobs; select awa.job_status(4), awa.job_statuses('{4}'), awa.ring_status(), awa.why(4), awa.status(), awa.contract_version()"])
         .await;
 }
 

@@ -22,6 +22,7 @@ mod enqueue;
 mod every_hop;
 mod extremes;
 mod fate;
+mod fleet;
 mod guards;
 mod hops;
 mod hostile;

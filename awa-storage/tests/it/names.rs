@@ -356,7 +356,7 @@ const CALLS: [&str; 39] = [
     "select awa.retry(3), awa.cancel(3, 'r'), awa.run_now(3), awa.job_status(3), awa.job_statuses('{3}'), awa.retry_many('{3,3}'), awa.delete_jobs('{3}')",
     "select awa.pause_queue('q'), awa.resume_queue('q'), awa.set_retention('q', '1 day'), awa.configure_ring('2 days'),
         awa.ring_status()",
-    "select awa.why(1), awa.why(2), awa.why(3), awa.why(4), awa.why(8), awa.why(9), awa.why(10), awa.why(11)",
+    "select awa.why(1), awa.why(2), awa.why(3), awa.why(4), awa.why(8), awa.why(9), awa.why(10), awa.why(11), awa.status(), awa.status('1 hour')",
     "insert into awa.jobs (kind, queue, args, run_at, tags) values ('v', 'q', '{}', '2999-01-01', '{t}'), ('v', 'q', '{}', null, null)",
     "update awa.jobs set priority = 1, metadata = '{}' where kind operator(pg_catalog.=) 'v'",
     "select awa.edit(3, '{\"priority\": 1}'); delete from awa.jobs where kind operator(pg_catalog.=) 'v'",

@@ -172,6 +172,13 @@ async fn check_asked(connection: &mut PgConnection) {
     .await;
     check(connection, "select awa.why(-1)", ASKED_MAX).await;
     check(connection, "select awa.why(-2)", 1_100).await;
+    // A lane from both of its ends, and as much of what comes due, whatever lies beyond. The 64 other queues have a row each.
+    execute(
+        connection,
+        "insert into awa.jobs_hot_0 (kind, queue) select 'noop', 'q' || n from generate_series(1, 64) as n",
+    )
+    .await;
+    check(connection, "select awa.status()", 2 * ASKED_MAX).await;
 }
 
 async fn check(connection: &mut PgConnection, statement: &'static str, rows_max: i64) {

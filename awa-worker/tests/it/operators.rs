@@ -220,3 +220,33 @@ async fn the_query_of_the_page_finds_the_jobs_that_nobody_runs() {
     assert_eq!(found, [lost("other", "default"), lost("probe", "nobodys")]);
     drain(&running).await;
 }
+
+#[tokio::test]
+async fn the_status_tells_of_the_worker_that_leads_and_of_the_queue_it_serves() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (tell, mut told) = events();
+    let waiting = gate.clone();
+    let handler = move |_: Probe, context: JobContext| {
+        let (tell, gate) = (tell.clone(), waiting.clone());
+        async move {
+            tell.send(context).unwrap();
+            gate.passed().await;
+            Ok::<Value, JobError>(json!("late"))
+        }
+    };
+    let client = Client::builder(rig.pool.clone()).register(handler).build().unwrap();
+    let running = client.start().await.unwrap();
+    rig.enqueue(probe("a")).await;
+    soon("start", told.recv()).await.unwrap();
+    until("it leads", async || client.status().await.unwrap().leader.is_some()).await;
+    let status = client.status().await.unwrap();
+    let [worker] = status.workers.as_slice() else { panic!("{status:?}") };
+    assert!(worker.is_alive && status.leader.is_some_and(|leader| leader.worker == worker.id));
+    let [queue] = status.queues.as_slice() else { panic!("{:?}", status.queues) };
+    assert_eq!((queue.name.as_str(), queue.workers, queue.running, queue.available), ("default", 1, 1, 0));
+    gate.open();
+    drain(&running).await;
+    let status = client.status().await.unwrap();
+    assert!(status.workers.is_empty() && status.leader.is_none(), "both have been given up");
+}
