@@ -747,6 +747,8 @@ create function awa.hand_back_each(p_segments smallint[], p_ids bigint[], p_leas
 
 create function awa.has_ended(p_job_id bigint) returns boolean stable;
 
+create function awa.holders(p_age interval, p_limit integer) returns jsonb stable;
+
 create function awa.horizon(p_known bigint, OUT open bigint[], OUT s bigint, OUT x bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint) returns record security definer;
 
 create function awa.idle_writers(p_xids bigint[]) returns SETOF bigint security definer;
@@ -772,6 +774,8 @@ create function awa.judge(p_action text, p_state awa.job_state) returns text imm
 create function awa.judge_parks(p_ids bigint[], p_leases bigint[], p_callbacks uuid[], INOUT p_outcomes text[], INOUT p_errors text[]) returns record;
 
 create function awa.keep_unique_claim() returns trigger;
+
+create function awa.known_queues(p_limit integer) returns SETOF text stable;
 
 create function awa.leave_waiting(p_name text) returns void;
 
@@ -832,6 +836,8 @@ create function awa.prune_parked(p_state awa.job_state, p_after_finalized timest
 create function awa.prune_ticks(p_batch integer) returns integer security definer;
 
 create function awa.pulse(p_worker uuid, p_beat boolean, OUT s bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint, OUT registered boolean) returns record security definer;
+
+create function awa.queue_statuses(p_limit integer, p_rows_max integer, p_budget integer, p_stale_after interval) returns jsonb stable;
 
 create function awa.read_changes(p_changes jsonb, OUT queue text, OUT priority smallint, OUT due timestamp with time zone, OUT args jsonb, OUT max_attempts smallint, OUT timeout interval, OUT tags text[], OUT metadata jsonb) returns record stable;
 
@@ -923,9 +929,13 @@ create function awa.state_bit(state awa.job_state) returns smallint immutable;
 
 create function awa.state_of(p_id bigint) returns awa.job_state stable;
 
+create function awa.status(stale_after interval DEFAULT '00:01:30'::interval) returns jsonb stable security definer;
+
 create function awa.still_available(p_places integer[], p_queues text[], p_priorities smallint[], p_segments smallint[], p_seqs bigint[]) returns SETOF integer security definer;
 
 create function awa.still_running(p_segment smallint, p_ids bigint[], p_leases bigint[]) returns TABLE(segment smallint, id bigint, run_lease bigint);
+
+create function awa.survey_deferred(p_limit integer) returns TABLE(queue text, deferred bigint, overdue bigint, next_due_at timestamp with time zone, is_all boolean) stable;
 
 create function awa.survey_lane(p_queue text, p_priority smallint, p_before bigint, p_kinds text[], p_rows_max integer, OUT available bigint, OUT waiting_since timestamp with time zone, OUT is_all boolean, OUT looked bigint) returns record stable;
 
