@@ -1,6 +1,6 @@
 //! Periodic jobs: declared by applications, set by hand, enqueued by whoever leads.
 //!
-//! When a schedule is due is worked out in Rust ([`Slots`]); what is written about it goes in one statement each, guarded by
+//! When a schedule is due is worked out in Rust ([`awa_model::Slots`]); what is written about it goes in one statement each, guarded by
 //! the schedule's revision and by the time that was next when it was decided. So of two leaders one enqueues a job, and a
 //! process that dies on the way leaves the time handled with its job, or not handled.
 
