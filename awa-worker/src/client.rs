@@ -210,7 +210,8 @@ impl Client {
         runtime::tick(&self.shared, budget).await
     }
 
-    /// Runs jobs until `stop` resolves, then drains for the configured time.
+    /// Runs jobs until `stop` resolves, then drains for the configured time. `stop` is polled before anything is started; should it
+    /// resolve while the worker starts, that is finished first.
     ///
     /// With [`shutdown_signal`](crate::shutdown_signal) as `stop`, or anything that waits for it, a second signal while the
     /// worker drains turns the drain into [`Shutdown::Now`].
@@ -220,10 +221,19 @@ impl Client {
     /// # Errors
     /// As [`Client::start`], and [`Error::Stopped`] if a part of the worker fails.
     pub async fn run_until(&self, stop: impl Future<Output = ()>) -> Result<ShutdownReport, Error> {
-        let running = self.start().await?;
-        tokio::select! {
-            () = stop => {}
-            ended = running.ended() => return ended,
+        // Polled from the very beginning: a signal that comes while the worker starts is heard, and ends it in order too.
+        let (starting, stopping) = (self.start(), stop);
+        tokio::pin!(starting, stopping);
+        let (running, stopped) = tokio::select! {
+            biased;
+            () = &mut stopping => (starting.await?, true),
+            started = &mut starting => (started?, false),
+        };
+        if !stopped {
+            tokio::select! {
+                () = &mut stopping => {}
+                ended = running.ended() => return ended,
+            }
         }
         let draining = running.shutdown(Shutdown::Drain { timeout: self.shared.config.drain_timeout });
         tokio::pin!(draining);

@@ -86,3 +86,17 @@ async fn worker_outlives_its_client() {
     drain(&running).await;
     nothing_is_left(&rig).await;
 }
+
+// PROC-02: until then a signal would end the process as if nobody listened.
+#[tokio::test]
+async fn what_ends_a_worker_is_listened_for_before_it_starts() {
+    let pool = sqlx::PgPool::connect_lazy("postgres://127.0.0.1:1/nowhere").unwrap();
+    let client = Client::builder(pool).register(async |_: Probe| Ok::<_, JobError>(Value::Null)).build().unwrap();
+    let mut listens = false;
+    let stop = std::future::poll_fn(|_| {
+        listens = true;
+        std::task::Poll::<()>::Pending
+    });
+    assert!(client.run_until(stop).await.is_err());
+    assert!(listens);
+}
