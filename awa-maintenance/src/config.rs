@@ -101,14 +101,16 @@ impl Default for MaintenanceConfig {
 }
 
 impl MaintenanceConfig {
-    /// What follows from how often the workers of a fleet show signs of life, and when they count as dead: sweeps of rescue come
-    /// often enough for that, and a dead leader delays them by no more than half of the staleness.
+    /// What follows from how often the workers of a fleet show signs of life, when they count as dead, and how long a handler that
+    /// was asked to stop may take: sweeps of rescue come often enough for that, a dead leader delays them by no more than half of
+    /// the staleness, and nobody is rescued from a worker that is about to end an attempt by itself.
     #[must_use]
-    pub fn of_fleet(heartbeat: Duration, staleness: Duration) -> Self {
+    pub fn of_fleet(heartbeat: Duration, staleness: Duration, cancel_grace: Duration) -> Self {
         let usual = Self::default();
         Self {
             heartbeat,
             staleness,
+            deadline_grace: cancel_grace.saturating_add(DEADLINE_ALLOWANCE),
             worker_forget: usual.worker_forget.max(staleness.saturating_mul(2)),
             rescue_interval: usual.rescue_interval.min(staleness / SWEEPS_PER_STALENESS),
             leader_term: usual.leader_term.min(staleness / 2).max(FLEET_TERM_MIN),
@@ -161,6 +163,10 @@ pub enum InvalidConfig {
 
 /// Rescue sweeps this many times within the time after which an attempt is stale, and at least every ten seconds.
 const SWEEPS_PER_STALENESS: u32 = 9;
+
+/// What an attempt that overran its time may take on top of the grace of its handler: the database counts from the claim, the
+/// process from the start, for which a job waits up to a second where its kind is limited; and its outcome has to arrive.
+const DEADLINE_ALLOWANCE: Duration = Duration::from_secs(6);
 
 /// A live leader should not renew its term all the time.
 const FLEET_TERM_MIN: Duration = Duration::from_secs(3);

@@ -54,8 +54,8 @@ impl Client {
     }
 
     /// Starts putting a client together that does maintenance and runs no jobs: for a process of its own, beside workers that are
-    /// built [`without_maintenance`](ClientBuilder::without_maintenance) or not. Give it the fleet's `heartbeat_interval` and
-    /// `stale_after`.
+    /// built [`without_maintenance`](ClientBuilder::without_maintenance) or not. Give it the fleet's `heartbeat_interval`,
+    /// `stale_after` and `cancel_grace`.
     ///
     /// ```no_run
     /// # async fn run(pool: sqlx::PgPool) -> Result<(), awa_worker::Error> {

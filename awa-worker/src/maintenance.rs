@@ -12,21 +12,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::kind_limit;
 
 /// How long a duty may go on after it was asked to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
-
-/// What an attempt that overran its time may take on top of the grace of its handler: the database counts from the claim,
-/// the process from the start, which may wait for a place among the jobs of the kind; and its outcome has to arrive.
-const DEADLINE_ALLOWANCE: Duration = Duration::from_secs(5).saturating_add(kind_limit::WAIT_MAX);
 
 /// The settings of maintenance that follow from those of the worker.
 pub(crate) fn settings(config: &Config) -> MaintenanceConfig {
     MaintenanceConfig {
         duties: config.duties,
-        deadline_grace: config.cancel_grace.saturating_add(DEADLINE_ALLOWANCE),
-        ..MaintenanceConfig::of_fleet(config.heartbeat_interval, config.stale_after)
+        ..MaintenanceConfig::of_fleet(config.heartbeat_interval, config.stale_after, config.cancel_grace)
     }
 }
 

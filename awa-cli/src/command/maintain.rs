@@ -42,6 +42,9 @@ pub(crate) struct Options {
     /// After how long without one an attempt counts as dead; their setting of the same name.
     #[arg(long, value_parser = humantime::parse_duration, default_value = "90s")]
     stale_after: Duration,
+    /// How long a handler that was asked to stop may take to return; their setting of the same name.
+    #[arg(long, value_parser = humantime::parse_duration, default_value = "5s")]
+    cancel_grace: Duration,
 }
 
 /// Does it and says so.
@@ -65,11 +68,16 @@ pub(crate) async fn run(options: Options) -> ExitCode {
         return report(&awa_maintenance::tick(&sessions, config, options.budget).await, options.json);
     }
     let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    let serving = tokio::spawn(awa_maintenance::serve(sessions, WorkerId::random(), config, stopped));
-    asked_to_stop().await;
-    stop.cancel();
-    match serving.await {
+    let mut serving = tokio::spawn(awa_maintenance::serve(sessions, WorkerId::random(), config, stop.clone()));
+    let ended = tokio::select! {
+        biased;
+        () = asked_to_stop() => {
+            stop.cancel();
+            serving.await
+        }
+        ended = &mut serving => ended,
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -78,7 +86,7 @@ pub(crate) async fn run(options: Options) -> ExitCode {
 fn config(options: &Options) -> MaintenanceConfig {
     MaintenanceConfig {
         duties: options.without.iter().fold(Duties::all(), |duties, duty| duties.without(*duty)),
-        ..MaintenanceConfig::of_fleet(options.heartbeat_interval, options.stale_after)
+        ..MaintenanceConfig::of_fleet(options.heartbeat_interval, options.stale_after, options.cancel_grace)
     }
 }
 
