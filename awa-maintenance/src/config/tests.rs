@@ -48,3 +48,11 @@ fn every_broken_rule_is_named() {
         ]
     );
 }
+
+#[test]
+fn a_fleet_is_given_the_grace_of_its_handlers_and_time_to_say_so() {
+    for grace in [0, 5, 600].map(Duration::from_secs) {
+        let config = MaintenanceConfig::of_fleet(Duration::from_secs(30), Duration::from_secs(90), grace);
+        assert_eq!((config.deadline_grace, config.validate()), (grace + Duration::from_secs(6), Ok(())));
+    }
+}
