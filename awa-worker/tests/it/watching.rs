@@ -192,7 +192,7 @@ fn a_wait_outlives_the_runtime_of_the_one_that_began_to_poll() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
     let rig = second.block_on(Rig::new());
-    let client = Client::builder(rig.pool.clone()).build().unwrap();
+    let client = Client::builder(rig.database.pool()).build().unwrap();
     let job = second.block_on(client.enqueue(probe("a"))).unwrap();
     let watch = |runtime: &tokio::runtime::Runtime| {
         let mut changes = client.watch(&job);
