@@ -7,11 +7,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use awa_storage::audit::{AuditCursor, Audited, audit};
+use awa_storage::audit::{Audited, audit};
 use sqlx::PgPool;
 use tracing::Span;
 
-use crate::{Duty, Error, MaintenanceConfig, Next, Pass};
+use crate::{Duty, Error, MaintenanceConfig, Next, Pass, Walk};
 
 /// The audit may take this part of the time.
 const SHARE: u32 = 100;
@@ -27,12 +27,6 @@ pub struct Auditor {
     walk: Mutex<Walk>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Walk {
-    from: AuditCursor,
-    finds: usize,
-}
-
 impl Auditor {
     /// An auditor at the start of its walk.
     pub fn new(pool: PgPool, config: MaintenanceConfig) -> Self {
@@ -41,10 +35,10 @@ impl Auditor {
 
     /// How many bugs it has found since it was made.
     pub fn finds(&self) -> usize {
-        self.walk().finds
+        self.walked().finds
     }
 
-    fn walk(&self) -> MutexGuard<'_, Walk> {
+    fn walked(&self) -> MutexGuard<'_, Walk> {
         self.walk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,19 +54,26 @@ impl Duty for Auditor {
     }
 
     async fn pass(&self) -> Result<Pass, Error> {
-        let (started, from) = (Instant::now(), self.walk().from);
+        let (started, from) = (Instant::now(), self.walked().at);
         let silence = self.config.staleness * SILENCE_FACTOR;
         let piece = audit(&self.pool, from, self.config.audit_rows_max, silence).await?;
         report(&piece);
         {
-            let mut walk = self.walk();
-            walk.from = piece.next.unwrap_or_default();
+            let mut walk = self.walked();
+            walk.at = piece.next.unwrap_or_default();
+            if piece.next.is_none() {
+                walk.ended = Some(tokio::time::Instant::now());
+            }
             walk.finds += piece.finds();
         }
         Ok(Pass {
             changed: piece.finds(),
             next: Next::In((started.elapsed() * SHARE).max(self.config.audit_interval_min)),
         })
+    }
+
+    fn walk(&self) -> Option<Walk> {
+        Some(*self.walked())
     }
 }
 

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use awa_storage::audit::AuditCursor;
+use tokio::time::Instant;
 use tracing::Span;
 
 use crate::Error;
@@ -25,6 +27,22 @@ pub trait Duty: Send + Sync {
     ///
     /// If the database does not answer. The next pass starts over.
     async fn pass(&self) -> Result<Pass, Error>;
+
+    /// How far it is, for a duty that walks through everything.
+    fn walk(&self) -> Option<Walk> {
+        None
+    }
+}
+
+/// How far a walk through everything is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    /// Where it goes on.
+    pub at: AuditCursor,
+    /// When it last reached the end.
+    pub ended: Option<Instant>,
+    /// What it found that must not be there.
+    pub finds: usize,
 }
 
 /// What a pass did.

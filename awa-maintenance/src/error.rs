@@ -16,4 +16,8 @@ pub enum Error {
         /// How long it was waited for.
         after: Duration,
     },
+
+    /// The duty has panicked. In a process that leads it is started again.
+    #[error("panicked: {0}")]
+    Panicked(String),
 }

@@ -6,6 +6,9 @@
 //!
 //! An election is not assumed: a term belongs to one [`Term`], renewals match holder and number, and a term that was lost or
 //! given up is never taken up again (LEADER-01).
+//!
+//! With each renewal goes what the duties did since the last one: no statement and no transaction more. Where that cannot be
+//! written the term is renewed without it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +20,7 @@ use awa_storage::{
 use sqlx::PgPool;
 use tokio::{sync::watch, time::Instant};
 
-use crate::{Error, contact::Contact};
+use crate::{Error, contact::Contact, journal::Journal};
 
 /// The duty that is led: all of maintenance.
 pub const DUTY: &str = "maintenance";
@@ -34,6 +37,7 @@ pub struct Elector {
     term: Option<Term>,
     trusted_until: watch::Sender<Option<Instant>>,
     contact: Arc<Contact>,
+    journal: Arc<Journal>,
 }
 
 /// Tells whether this process leads. Cheap to clone; goes by the monotonic clock, asks nobody.
@@ -45,12 +49,26 @@ pub struct Trust {
 impl Elector {
     /// An elector that has not stood yet. `holder` has to be fresh for this process, `lasts` is how long a term lasts.
     pub fn new(pool: PgPool, holder: WorkerId, lasts: Duration) -> Self {
-        Self { pool, holder, lasts, term: None, trusted_until: watch::Sender::new(None), contact: Arc::default() }
+        Self {
+            pool,
+            holder,
+            lasts,
+            term: None,
+            trusted_until: watch::Sender::new(None),
+            contact: Arc::default(),
+            journal: Arc::default(),
+        }
     }
 
     /// Tells `contact` of every answer.
     pub(crate) fn telling(mut self, contact: Arc<Contact>) -> Self {
         self.contact = contact;
+        self
+    }
+
+    /// Tells with each renewal what is new in `journal`.
+    pub(crate) fn reporting(mut self, journal: Arc<Journal>) -> Self {
+        self.journal = journal;
         self
     }
 
@@ -79,7 +97,7 @@ impl Elector {
         // Before the question: the term may have begun any time from here on.
         let asked = Instant::now();
         if let Some(term) = &self.term {
-            let renewed = leader::renew(&self.pool, term, self.lasts).await?;
+            let renewed = self.renew(term).await?;
             // Before the duties hear that they lead: rescue has to know by then whether the database was away.
             self.contact.answered(self.lasts);
             match renewed {
@@ -98,9 +116,29 @@ impl Elector {
         self.contact.answered(self.lasts);
         if let Some(term) = &self.term {
             tracing::info!(term = term.number(), "leads maintenance");
+            // Before the duties hear that they lead.
+            self.journal.begin_term();
             self.trust_from(asked);
         }
         Ok(self.term.is_some())
+    }
+
+    async fn renew(&self, term: &Term) -> Result<Guarded<()>, awa_storage::Error> {
+        let news = self.journal.news();
+        if !news.reports.is_empty() {
+            match leader::renew_and_report(&self.pool, term, self.lasts, &news.reports).await {
+                Ok(renewed) => {
+                    self.journal.told(&news);
+                    return Ok(renewed);
+                }
+                // The database has answered, and would not have it.
+                Err(awa_storage::Error::Database(sqlx::Error::Database(error))) => {
+                    tracing::warn!(%error, "what the duties did cannot be told: the lead is kept without that");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        leader::renew(&self.pool, term, self.lasts).await
     }
 
     /// Gives the term up, so that another process can lead at once.

@@ -16,6 +16,7 @@ mod contact;
 mod duties;
 mod duty;
 mod error;
+mod journal;
 mod leadership;
 mod maintainer;
 mod promoter;
@@ -31,7 +32,7 @@ pub use self::{
     claims_keeper::ClaimsKeeper,
     config::{InvalidConfig, MaintenanceConfig},
     duties::{Duties, DutyName, UnknownDuty},
-    duty::{Duty, Next, Pass},
+    duty::{Duty, Next, Pass, Walk},
     error::Error,
     leadership::{DUTY, Elector, Trust},
     maintainer::Maintainer,

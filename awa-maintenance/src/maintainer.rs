@@ -8,11 +8,16 @@ use std::{sync::Arc, time::Duration};
 
 use awa_model::WorkerId;
 use sqlx::PgPool;
-use tokio::{task::JoinSet, time};
+use tokio::{
+    task::{JoinError, JoinSet},
+    time,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::{Duty, Elector, Error, InvalidConfig, MaintenanceConfig, Pass, Trust, contact::Contact};
+use crate::{
+    Duty, DutyName, Elector, Error, InvalidConfig, MaintenanceConfig, Pass, Trust, contact::Contact, journal::Journal,
+};
 
 /// How long giving up the lead may take before the process stops all the same.
 const RESIGN_TIME_MAX: Duration = Duration::from_secs(2);
@@ -22,6 +27,7 @@ pub struct Maintainer {
     elector: Elector,
     config: MaintenanceConfig,
     duties: Vec<Arc<dyn Duty>>,
+    journal: Arc<Journal>,
 }
 
 impl std::fmt::Debug for Maintainer {
@@ -46,7 +52,8 @@ impl Maintainer {
     pub fn new(pool: PgPool, holder: WorkerId, config: MaintenanceConfig) -> Result<Self, Vec<InvalidConfig>> {
         let contact = Arc::<Contact>::default();
         let duties = config.duties.iter().map(|name| name.duty(&pool, config, &contact)).collect();
-        let mut maintainer = Self::with_duties(pool, holder, config, duties)?;
+        let left_out = DutyName::ALL.into_iter().filter(|name| !config.duties.contains(*name)).map(DutyName::as_str);
+        let mut maintainer = Self::telling(pool, holder, config, duties, left_out.collect())?;
         maintainer.elector = maintainer.elector.telling(contact);
         Ok(maintainer)
     }
@@ -62,8 +69,20 @@ impl Maintainer {
         config: MaintenanceConfig,
         duties: Vec<Arc<dyn Duty>>,
     ) -> Result<Self, Vec<InvalidConfig>> {
+        Self::telling(pool, holder, config, duties, Vec::new())
+    }
+
+    fn telling(
+        pool: PgPool,
+        holder: WorkerId,
+        config: MaintenanceConfig,
+        duties: Vec<Arc<dyn Duty>>,
+        left_out: Vec<&'static str>,
+    ) -> Result<Self, Vec<InvalidConfig>> {
         config.validate()?;
-        Ok(Self { elector: Elector::new(pool, holder, config.leader_term), config, duties })
+        let journal = Arc::new(Journal::new(duties.iter().map(|duty| duty.name()), left_out));
+        let elector = Elector::new(pool, holder, config.leader_term).reporting(Arc::clone(&journal));
+        Ok(Self { elector, config, duties, journal })
     }
 
     /// Stands for election through another pool, so that duties which are stuck do not cost the lead.
@@ -77,8 +96,8 @@ impl Maintainer {
     pub async fn run(mut self, cancelled: CancellationToken) {
         let mut tasks = JoinSet::new();
         for duty in &self.duties {
-            let (duty, trust) = (Arc::clone(duty), self.elector.trust());
-            tasks.spawn(keep_up(duty, trust, self.config, cancelled.clone()));
+            let keeper = Keeper { duty: Arc::clone(duty), config: self.config, journal: Arc::clone(&self.journal) };
+            tasks.spawn(keeper.keep_up(self.elector.trust(), cancelled.clone()));
         }
         while cancelled.run_until_cancelled(self.stand()).await.is_some() {}
         // Their statements are short or bounded, and hear the cancellation themselves.
@@ -106,37 +125,58 @@ impl Maintainer {
     }
 }
 
-/// Runs one duty until cancelled, and starts it again should it panic.
-async fn keep_up(duty: Arc<dyn Duty>, trust: Trust, config: MaintenanceConfig, cancelled: CancellationToken) {
-    loop {
-        let passes = passes(Arc::clone(&duty), trust.clone(), config, cancelled.clone());
-        // A task of its own, so that a panic ends here; aborted should this one be dropped.
-        let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(passes));
-        let Err(panic) = task.await else { return };
-        tracing::error!(duty = duty.name(), %panic, "a duty has panicked and is started again");
-        if cancelled.run_until_cancelled(time::sleep(config.retry_interval)).await.is_none() {
-            return;
+/// Keeps one duty going.
+#[derive(Clone)]
+struct Keeper {
+    duty: Arc<dyn Duty>,
+    config: MaintenanceConfig,
+    journal: Arc<Journal>,
+}
+
+impl Keeper {
+    /// Runs the duty until cancelled, and starts it again should it panic.
+    async fn keep_up(self, trust: Trust, cancelled: CancellationToken) {
+        loop {
+            let passes = self.clone().passes(trust.clone(), cancelled.clone());
+            // A task of its own, so that a panic ends here; aborted should this one be dropped.
+            let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(passes));
+            let Err(panic) = task.await else { return };
+            let (duty, words) = (self.duty.name(), words(panic));
+            tracing::error!(duty, panic = words, "a duty has panicked and is started again");
+            self.journal.failed(&*self.duty, &Error::Panicked(words), self.config.retry_interval);
+            if cancelled.run_until_cancelled(time::sleep(self.config.retry_interval)).await.is_none() {
+                return;
+            }
         }
+    }
+
+    async fn passes(self, mut trust: Trust, cancelled: CancellationToken) {
+        while cancelled.run_until_cancelled(self.step(&mut trust)).await.is_some() {}
+    }
+
+    async fn step(&self, trust: &mut Trust) {
+        trust.until_leading().await;
+        self.journal.began(&*self.duty);
+        let pause = match one_pass(&*self.duty, self.config.pass_time_max).await {
+            Ok(pass) => {
+                self.journal.passed(&*self.duty, pass);
+                pass.next.pause()
+            }
+            Err(error) => {
+                tracing::warn!(duty = self.duty.name(), %error, "a pass failed and is repeated");
+                self.journal.failed(&*self.duty, &error, self.config.retry_interval);
+                self.config.retry_interval
+            }
+        };
+        time::sleep(pause).await;
     }
 }
 
-async fn passes(duty: Arc<dyn Duty>, mut trust: Trust, config: MaintenanceConfig, cancelled: CancellationToken) {
-    loop {
-        let step = async {
-            trust.until_leading().await;
-            let pause = match one_pass(&*duty, config.pass_time_max).await {
-                Ok(pass) => pass.next.pause(),
-                Err(error) => {
-                    tracing::warn!(duty = duty.name(), %error, "a pass failed and is repeated");
-                    config.retry_interval
-                }
-            };
-            time::sleep(pause).await;
-        };
-        if cancelled.run_until_cancelled(step).await.is_none() {
-            return;
-        }
-    }
+/// What somebody who panicked has said.
+pub(crate) fn words(panic: JoinError) -> String {
+    let Ok(said) = panic.try_into_panic() else { return "cut off".to_owned() };
+    let text = said.downcast_ref::<String>().map(String::as_str).or_else(|| said.downcast_ref::<&str>().copied());
+    text.unwrap_or("without a word").to_owned()
 }
 
 pub(crate) async fn one_pass(duty: &dyn Duty, time_max: Duration) -> Result<Pass, Error> {

@@ -21,6 +21,18 @@ pub struct AuditCursor {
     after: i64,
 }
 
+impl AuditCursor {
+    /// The segment that it is in; -1 for the parked rows.
+    pub fn segment(&self) -> i16 {
+        self.segment
+    }
+
+    /// The id of the job behind which it goes on.
+    pub fn after(&self) -> i64 {
+        self.after
+    }
+}
+
 impl Default for AuditCursor {
     fn default() -> Self {
         Self { segment: FIRST_SEGMENT, after: i64::MIN }

@@ -9,7 +9,10 @@ use std::time::Duration;
 use awa_model::WorkerId;
 use sqlx::PgPool;
 
+pub use self::report::{DutyReport, PassReport, WalkReport};
 use crate::{Error, Guarded};
+
+mod report;
 
 /// Proof that the holder was elected. Made only by [`acquire`]; over when it expires, is lost, or is given up.
 #[derive(Debug)]
@@ -57,6 +60,41 @@ pub async fn renew(pool: &PgPool, term: &Term, lasts: Duration) -> Result<Guarde
             .fetch_one(pool)
             .await?;
     Ok(guarded(row.renewed))
+}
+
+/// As [`renew`], and tells with it what the duties did, in one transaction. A term that is over tells nothing.
+///
+/// # Errors
+///
+/// As [`renew`]; also if the report cannot be written, since somebody has its rows locked or for any other reason. Then the term
+/// was not renewed, and [`renew`] may do it.
+pub async fn renew_and_report(
+    pool: &PgPool,
+    term: &Term,
+    lasts: Duration,
+    reports: &[DutyReport],
+) -> Result<Guarded<()>, Error> {
+    let row = sqlx::query_file!(
+        "queries/leader/renew_and_report.sql",
+        term.duty,
+        term.holder.get(),
+        term.number,
+        lasts.as_secs_f64(),
+        report::json(reports)
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(guarded(row.renewed))
+}
+
+/// Tells what the duties did in a process that was not elected.
+///
+/// # Errors
+///
+/// If the database does not answer, or somebody has the rows locked.
+pub async fn report(pool: &PgPool, holder: WorkerId, reports: &[DutyReport]) -> Result<(), Error> {
+    sqlx::query_file!("queries/leader/report.sql", holder.get(), report::json(reports)).fetch_one(pool).await?;
+    Ok(())
 }
 
 /// Gives the duty up, so that another process need not wait for the term to expire.

@@ -4,6 +4,7 @@
 --   at         when this was, by the database's clock
 --   leader     who does the duties: worker, name, host, term, since, until; null where nobody does
 --   last_led_at  when the last term ended or will end; null where there never was one
+--   duties     each of them: what it did last, and what waits for it: see awa.duty_statuses
 --   workers    those on the list, at most 1000, the oldest first, with is_alive
 --   ring       as awa.ring_status has it, spans in seconds
 --   queues     as awa.queue_statuses has them, at most 1000
@@ -39,6 +40,7 @@ begin
              where held.duty = 'maintenance'
                and held.expires_at > now()),
         'last_led_at', (select held.expires_at from awa.leader as held where held.duty = 'maintenance'),
+        'duties', awa.duty_statuses(rows_max, span),
         'workers', coalesce((
             select jsonb_agg(
                        jsonb_build_object(

@@ -4,6 +4,7 @@ mod access;
 mod duties;
 mod leadership;
 mod maintainer;
+mod reports;
 mod scheduler;
 mod service;
 mod support;

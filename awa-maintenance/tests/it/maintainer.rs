@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Script, Scripted, count, quick, run};
 
-struct Running {
+pub(crate) struct Running {
     cancelled: CancellationToken,
     task: JoinHandle<()>,
     heard: Vec<UnboundedReceiver<()>>,
 }
 
 impl Running {
-    fn start(pool: &PgPool, scripts: &[Script]) -> Self {
+    pub(crate) fn start(pool: &PgPool, scripts: &[Script]) -> Self {
         let (duties, heard): (Vec<_>, Vec<_>) = scripts.iter().map(|script| Scripted::new(*script)).unzip();
         let duties = duties.into_iter().map(|duty| Arc::new(duty) as _).collect();
         let maintainer = Maintainer::with_duties(pool.clone(), WorkerId::random(), quick(), duties).expect("valid");
@@ -33,7 +33,7 @@ impl Running {
         }
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.cancelled.cancel();
         self.task.await.expect("stopped in order");
     }

@@ -7,8 +7,11 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use sqlx::PgExecutor;
 
+pub use self::duties::{Backlog, DutyStatus, Walk};
 pub use crate::ring::{RingSettings, RingStatus};
 use crate::{Error, ring::from_now};
+
+mod duties;
 
 /// How the fleet is doing. Times are the database's. Lists have at most 1000 entries, counts go up to a limit; what ends in
 /// `is_all` says whether that is everything.
@@ -21,6 +24,8 @@ pub struct Status {
     pub leader: Option<Leader>,
     /// When the last term ended or will end; `None` where there never was one.
     pub last_led_at: Option<DateTime<Utc>>,
+    /// The duties of maintenance: the eight in their order, then those that only a newer release knows.
+    pub duties: Vec<DutyStatus>,
     /// Processes on the list of workers, the oldest first: the live ones, and those that died a short time ago.
     pub workers: Vec<WorkerStatus>,
     /// Whether that is all of them.
@@ -263,4 +268,9 @@ fn ring<'de, D: serde::Deserializer<'de>>(source: D) -> Result<RingStatus, D::Er
             snapshot_patience: settings.snapshot_patience.map(from_now),
         },
     })
+}
+
+/// A span as JSON has it: seconds.
+fn span<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<Duration>, D::Error> {
+    Ok(Option::<f64>::deserialize(source)?.map(from_now))
 }

@@ -18,6 +18,7 @@ mod contention;
 mod copy;
 mod described;
 mod displaced;
+mod duties;
 mod enqueue;
 mod every_hop;
 mod extremes;
