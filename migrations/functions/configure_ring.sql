@@ -5,6 +5,7 @@
 --   segment_bytes_max  a segment that has grown this large is closed even if it is young
 --   segment_age_max    one that has been current for so long is closed; 0: a sixth of completed_retention, as by default
 --   snapshot_patience  how long emptying a segment waits for transactions older than the last row that left it
+--   expected_bytes_max awa.status warns when ended jobs are expected to take more, at the present rate; 0: never
 -- A value that cannot be is refused with 22023, and nothing is changed. Index: none. Locks the row of awa.ring.
 create or replace function awa.configure_ring(
     completed_retention interval default null,
@@ -12,7 +13,8 @@ create or replace function awa.configure_ring(
     cancelled_retention interval default null,
     segment_bytes_max bigint default null,
     segment_age_max interval default null,
-    snapshot_patience interval default null
+    snapshot_patience interval default null,
+    expected_bytes_max bigint default null
 )
     returns void
     language plpgsql
@@ -33,6 +35,10 @@ begin
         raise exception 'segment_bytes_max is %; it must be at least 8192', segment_bytes_max
             using errcode = 'invalid_parameter_value';
     end if;
+    if expected_bytes_max < 0 then
+        raise exception 'expected_bytes_max is %; it must be at least 0', expected_bytes_max
+            using errcode = 'invalid_parameter_value';
+    end if;
     update awa.ring as ring
        set completed_retention = coalesce(completed_retention, ring.completed_retention),
            failed_retention = coalesce(failed_retention, ring.failed_retention),
@@ -40,6 +46,7 @@ begin
            segment_bytes_max = coalesce(segment_bytes_max, ring.segment_bytes_max),
            segment_age_max = case when segment_age_max is null then ring.segment_age_max
                                   else nullif(segment_age_max, automatic) end,
-           snapshot_patience = coalesce(snapshot_patience, ring.snapshot_patience);
+           snapshot_patience = coalesce(snapshot_patience, ring.snapshot_patience),
+           expected_bytes_max = coalesce(expected_bytes_max, ring.expected_bytes_max);
 end
 $$;

@@ -57,6 +57,7 @@ begin
         'cancelled_retention', ring.cancelled_retention,
         'segment_bytes_max', ring.segment_bytes_max,
         'segment_age_max', ring.segment_age_max,
-        'snapshot_patience', ring.snapshot_patience);
+        'snapshot_patience', ring.snapshot_patience,
+        'expected_bytes_max', ring.expected_bytes_max);
 end
 $$;

@@ -10,6 +10,8 @@
 --   queues     as awa.queue_statuses has them, at most 1000
 --   holders    what is open and holds something up: see awa.holders
 --   schedules  those at fault or paused, at most 1000: name, fault, paused_at, next_at
+--   size       what ended jobs take, and will take at the present rate: see awa.expected_size
+--   warnings   what somebody should look at now, the gravest first: see awa.warnings
 --   callbacks  overdue: jobs that wait for an answer that should have timed out; overdue_since
 -- What ends in _is_all says whether that is everything, or a bound.
 -- Reads a bounded number of rows and what is in shared memory. Has no limit of time of its own: the caller's is one. Locks nothing.
@@ -28,9 +30,10 @@ declare
     span       constant interval := least(greatest(coalesce(status.stale_after, '90 seconds'), '0'), '1000 years');
     queues     constant jsonb := awa.queue_statuses(listed_max, rows_max, budget, span);
     ring       record;
+    answer     jsonb;
 begin
     select state.* into ring from awa.ring_status() as state;
-    return jsonb_build_object(
+    answer := jsonb_build_object(
         'at', now(),
         'leader', (
             select jsonb_build_object('worker', held.holder, 'name', worker.name, 'host', worker.host, 'term', held.term,
@@ -61,11 +64,12 @@ begin
             'reason', ring.reason,
             'stuck_for', extract(epoch from ring.stuck_for)::double precision,
             'settings', (select jsonb_object_agg(setting.key, case
-                                    when setting.key = 'segment_bytes_max' or setting.value = 'null' then setting.value
+                                    when setting.key like '%_bytes_max' or setting.value = 'null' then setting.value
                                     else to_jsonb(extract(epoch from (setting.value #>> '{}')::interval)::double precision) end)
                            from jsonb_each(ring.settings) as setting)),
         'queues', queues,
         'queues_is_all', jsonb_array_length(queues) < listed_max,
+        'size', awa.expected_size(rows_max),
         'holders', awa.holders('1 minute', listed_max),
         'schedules', coalesce((
             select jsonb_agg(jsonb_build_object('name', schedule.name, 'fault', schedule.fault,
@@ -85,5 +89,6 @@ begin
                        and waited.due_at <= now()
                      order by waited.due_at, waited.id
                      limit rows_max) as late));
+    return answer || jsonb_build_object('warnings', awa.warnings(answer));
 end
 $$;

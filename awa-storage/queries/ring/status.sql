@@ -14,5 +14,6 @@ select oldest as "oldest!",
        extract(epoch from (settings ->> 'cancelled_retention')::interval)::double precision as "cancelled_retention!",
        (settings ->> 'segment_bytes_max')::bigint as "segment_bytes_max!",
        extract(epoch from (settings ->> 'segment_age_max')::interval)::double precision as segment_age_max,
-       extract(epoch from (settings ->> 'snapshot_patience')::interval)::double precision as "snapshot_patience!"
+       extract(epoch from (settings ->> 'snapshot_patience')::interval)::double precision as "snapshot_patience!",
+       (settings ->> 'expected_bytes_max')::bigint as "expected_bytes_max!"
   from awa.ring_status()

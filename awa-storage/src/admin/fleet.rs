@@ -8,10 +8,12 @@ use serde::Deserialize;
 use sqlx::PgExecutor;
 
 pub use self::duties::{Backlog, DutyStatus, Walk};
+pub use self::warnings::{Size, Warning, WarningCode};
 pub use crate::ring::{RingSettings, RingStatus};
 use crate::{Error, ring::from_now};
 
 mod duties;
+mod warnings;
 
 /// How the fleet is doing. Times are the database's. Lists have at most 1000 entries, counts go up to a limit; what ends in
 /// `is_all` says whether that is everything.
@@ -43,6 +45,10 @@ pub struct Status {
     pub schedules: Vec<StoppedSchedule>,
     /// Waiting that should be over.
     pub callbacks: Callbacks,
+    /// What ended jobs take and will take.
+    pub size: Size,
+    /// What somebody should look at now, the gravest first; nothing where all is well.
+    pub warnings: Vec<Warning>,
 }
 
 /// Who leads.
@@ -119,7 +125,7 @@ pub struct QueueStatus {
     pub next_due_at: Option<DateTime<Utc>>,
 }
 
-/// Something that is open: a transaction that began more than a minute ago, a prepared one, or a replication slot.
+/// Something that is open: a transaction that began more than a minute ago, a prepared one, a replication slot, or a replica.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Holder {
@@ -139,6 +145,8 @@ pub struct Holder {
     pub since: Option<DateTime<Utc>>,
     /// When the session's last statement began.
     pub query_started_at: Option<DateTime<Utc>>,
+    /// How many transactions have begun after what it may still see.
+    pub xids: Option<i64>,
     /// What it holds up.
     pub holds: Vec<Holds>,
 }
@@ -154,6 +162,8 @@ pub enum HolderKind {
     Prepared,
     /// A replication slot.
     Slot,
+    /// A replica without a slot that tells what its queries still read.
+    Replica,
     /// Something that a newer schema knows.
     #[serde(other)]
     Other,
@@ -243,6 +253,7 @@ struct SettingsJson {
     segment_bytes_max: Option<u64>,
     segment_age_max: Option<f64>,
     snapshot_patience: Option<f64>,
+    expected_bytes_max: Option<u64>,
 }
 
 fn ring<'de, D: serde::Deserializer<'de>>(source: D) -> Result<RingStatus, D::Error> {
@@ -266,6 +277,7 @@ fn ring<'de, D: serde::Deserializer<'de>>(source: D) -> Result<RingStatus, D::Er
             segment_bytes_max: settings.segment_bytes_max,
             segment_age_max: settings.segment_age_max.map(from_now),
             snapshot_patience: settings.snapshot_patience.map(from_now),
+            expected_bytes_max: settings.expected_bytes_max,
         },
     })
 }

@@ -23,6 +23,8 @@ pub struct RingSettings {
     pub segment_age_max: Option<Duration>,
     /// How long emptying a segment waits for transactions older than the last row that left it: up to a day.
     pub snapshot_patience: Option<Duration>,
+    /// The status warns when ended jobs, kept as long as they are, are expected to take more bytes; zero for never.
+    pub expected_bytes_max: Option<u64>,
 }
 
 /// How long ended jobs of one queue are kept; `None` leaves what is set, or what the ring says.
@@ -74,9 +76,10 @@ pub async fn configure(pool: &PgPool, settings: &RingSettings) -> Result<(), Err
         seconds(settings.completed_retention) as _,
         seconds(settings.failed_retention) as _,
         seconds(settings.cancelled_retention) as _,
-        settings.segment_bytes_max.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)) as _,
+        settings.segment_bytes_max.map(bytes) as _,
         seconds(settings.segment_age_max) as _,
-        seconds(settings.snapshot_patience) as _
+        seconds(settings.snapshot_patience) as _,
+        settings.expected_bytes_max.map(bytes) as _
     )
     .fetch_one(pool)
     .await
@@ -141,6 +144,7 @@ pub async fn status(pool: &PgPool) -> Result<RingStatus, Error> {
             segment_bytes_max: Some(size(row.segment_bytes_max)),
             segment_age_max: row.segment_age_max.map(from_now),
             snapshot_patience: Some(from_now(row.snapshot_patience)),
+            expected_bytes_max: Some(size(row.expected_bytes_max)),
         },
     })
 }
@@ -149,6 +153,10 @@ pub async fn status(pool: &PgPool) -> Result<RingStatus, Error> {
 fn seconds(span: Option<Duration>) -> Option<f64> {
     const BEYOND: Duration = Duration::from_secs(2000 * 365 * 24 * 60 * 60);
     span.map(|span| span.min(BEYOND).as_secs_f64())
+}
+
+fn bytes(size: u64) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
 }
 
 fn size(bytes: i64) -> u64 {

@@ -64,5 +64,6 @@ mod unique;
 mod upgrade;
 mod view;
 mod waiting;
+mod warnings;
 mod why;
 mod workers;

@@ -178,7 +178,7 @@ async fn check_asked(connection: &mut PgConnection) {
         "insert into awa.jobs_hot_0 (kind, queue) select 'noop', 'q' || n from generate_series(1, 64) as n",
     )
     .await;
-    check(connection, "select awa.status()", 2 * ASKED_MAX).await;
+    check(connection, "select awa.status()", 3 * ASKED_MAX).await;
 }
 
 async fn check(connection: &mut PgConnection, statement: &'static str, rows_max: i64) {

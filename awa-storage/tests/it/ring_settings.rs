@@ -152,6 +152,7 @@ async fn the_status_shows_the_segments_the_settings_and_what_is_in_the_way() {
         segment_bytes_max: Some(1 << 40),
         segment_age_max: Some(HOUR),
         snapshot_patience: Some(Duration::from_secs(7)),
+        expected_bytes_max: Some(0),
     };
     configure(&pool, &settings).await.expect("settings");
     let fresh = status(&pool).await.expect("a status");
