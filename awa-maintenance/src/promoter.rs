@@ -1,13 +1,14 @@
 //! Promotion, timed by the next due job.
 //!
-//! A pass moves one batch. While more is due it comes again at once; else it sleeps until the next job is due, but no less
+//! A pass moves one batch; where that was full, it then sees to the queues that have hardly been in it. While more is due it
+//! comes again at once; else it sleeps until the next job is due, but no less
 //! than `promote_interval_min`, which gathers jobs into batches, and no more than `promote_interval_max`, which is how long a
 //! job may wait that was scheduled in the meantime.
 
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use awa_storage::promote::{PromoteCursor, promote};
+use awa_storage::promote::{PromoteCursor, PromotedOthers, promote, promote_others};
 use sqlx::PgPool;
 use tracing::Span;
 
@@ -45,21 +46,26 @@ impl Duty for Promoter {
     async fn pass(&self) -> Result<Pass, Error> {
         // Taken out for the time of the pass: one that fails leaves a new cursor behind, which starts at the head.
         let mut cursor = std::mem::take(&mut *self.cursor());
-        let batch = promote(&self.pool, &mut cursor, self.config.promote_batch_max).await?;
+        let limit = self.config.promote_batch_max;
+        let batch = promote(&self.pool, &mut cursor, limit).await?;
+        let others = promote_others(&self.pool, &mut cursor, limit).await?;
         *self.cursor() = cursor;
-        Span::current().record("batch.size", batch.promoted);
-        if batch.promoted > 0 {
-            tracing::debug!(batch.size = batch.promoted, "promoted jobs");
+        let PromotedOthers { promoted, refused, left_alone } = others.unwrap_or_default();
+        let (promoted, refused) = (batch.promoted + promoted, batch.refused + refused);
+        let left_alone = batch.left_alone + left_alone;
+        Span::current().record("batch.size", promoted);
+        if promoted > 0 {
+            tracing::debug!(batch.size = promoted, "promoted jobs");
         }
-        if batch.refused > 0 {
-            tracing::warn!(jobs = batch.refused, "jobs that cannot be promoted have ended; see their errors");
+        if refused > 0 {
+            tracing::warn!(jobs = refused, "jobs that cannot be promoted have ended; see their errors");
         }
-        if batch.left_alone > 0 {
-            tracing::warn!(jobs = batch.left_alone, "due jobs cannot be promoted now, and stay");
+        if left_alone > 0 {
+            tracing::warn!(jobs = left_alone, "due jobs cannot be promoted now, and stay");
         }
         let (min, max) = (self.config.promote_interval_min, self.config.promote_interval_max);
         Ok(Pass {
-            changed: batch.promoted + batch.refused,
+            changed: promoted + refused,
             next: match batch.next_due {
                 Some(due) if due.is_zero() => Next::Now,
                 Some(due) => Next::In(due.clamp(min, max)),

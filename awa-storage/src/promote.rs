@@ -4,6 +4,8 @@
 //! snapshot somewhere: the rows that promotion has deleted then stay in the index, dead, before those that are due next. A
 //! [`PromoteCursor`] passes them by, and returns to the head of the index often enough for rows that became visible behind
 //! it, as long as that is cheap. It is only a hint: a new one, or one that forgets, costs time and nothing else.
+//!
+//! While batches are full, [`promote_others`] between two of them sees to the queues that do not crowd them (`scout.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgExecutor;
 
 use crate::Error;
+
+mod scout;
+
+use scout::Scout;
 
 /// A sweep from the head of the index may take this part of the time.
 const SWEEP_SHARE: u32 = 20;
@@ -31,6 +37,7 @@ pub struct PromoteCursor {
     sweep_from: Option<Instant>,
     sweeps: bool,
     next_sweep: Option<Instant>,
+    scout: Scout,
 }
 
 impl PromoteCursor {
@@ -76,6 +83,17 @@ pub struct Promoted {
     pub next_due: Option<Duration>,
 }
 
+/// What [`promote_others`] did; the fields are those of [`Promoted`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromotedOthers {
+    /// Jobs that are available now.
+    pub promoted: usize,
+    /// Jobs that cannot be promoted and have ended with an error entry.
+    pub refused: usize,
+    /// Jobs left as they were.
+    pub left_alone: usize,
+}
+
 /// Promotes up to `batch` jobs that are due by the database's clock, and wakes their queues.
 ///
 /// One statement and one transaction. A job that cannot be promoted stops no other (I6). Safe with other callers at the same
@@ -98,12 +116,53 @@ pub async fn promote(db: impl PgExecutor<'_>, cursor: &mut PromoteCursor, batch:
     let next_due =
         row.next_due_in.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
     cursor.advance(last, next_due == Some(Duration::ZERO), Instant::now());
+    cursor.scout.crowded_by(row.crowding.unwrap_or_default());
     Ok(Promoted {
         promoted: count(row.promoted),
         refused: count(row.refused),
         left_alone: count(row.left_alone),
         next_due,
     })
+}
+
+/// After a full batch, promotes up to `batch` due jobs of the queues that did not crowd it; answers how many jobs became
+/// available, or ended. `None` where there is no backlog, without asking the database.
+///
+/// It looks ahead at a bounded stretch of what is due, each time at the next one. One statement and one transaction, safe with
+/// other callers at the same time, and each queue is still promoted by due time. After an error start with a new cursor.
+///
+/// # Errors
+///
+/// If the database does not answer; then the jobs were promoted or not.
+pub async fn promote_others(
+    db: impl PgExecutor<'_>,
+    cursor: &mut PromoteCursor,
+    batch: u32,
+) -> Result<Option<PromotedOthers>, Error> {
+    let asked = Instant::now();
+    let Some(look) = cursor.scout.next(cursor.behind, asked) else {
+        return Ok(None);
+    };
+    let (run_at, id) = look.behind;
+    let row = sqlx::query_file!(
+        "queries/promote/promote_others.sql",
+        look.passed_by,
+        run_at,
+        id.get(),
+        i32::try_from(look.rows).unwrap_or(i32::MAX),
+        i32::try_from(batch).unwrap_or(i32::MAX),
+    )
+    .fetch_one(db)
+    .await?;
+    let last = (row.last_run_at, JobId::new(row.last_id));
+    // What it took to promote is not what it took to look.
+    let idle = 1.0 - f64::from(row.promoted) / f64::from(batch.max(1));
+    cursor.scout.looked(last, row.at_end, asked.elapsed().mul_f64(idle.max(0.0)));
+    Ok(Some(PromotedOthers {
+        promoted: count(row.promoted),
+        refused: count(row.refused),
+        left_alone: count(row.left_alone),
+    }))
 }
 
 fn count(rows: i32) -> usize {

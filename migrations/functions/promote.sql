@@ -4,7 +4,8 @@
 --   p_batch                     how many rows at most
 -- promoted, refused and left count rows: moved, ended with an error entry because they cannot be moved, and left as they
 -- were. last_run_at and last_id name the last row looked at, null where there was none. next_due_in is seconds until the
--- next row beyond these is due, 0 where more are due now, null where nothing waits.
+-- next row beyond these is due, 0 where more are due now, null where nothing waits. crowding is null unless the batch is full:
+-- then the queues that took at least a quarter as much of it as the one that took most, the largest first and 32 at most.
 -- A row that must take a unique key goes alone, and a batch that fails is tried again row by row, so that one bad row
 -- never stops the rest. A row that somebody has locked is passed by. Without due rows nothing is written.
 -- Index: scheduled_jobs_due. Locks: the rows, in order; then unique claims in key order, for at most 50 ms each.
@@ -17,7 +18,8 @@ create or replace function awa.promote(
     out left_alone integer,
     out last_run_at timestamptz,
     out last_id bigint,
-    out next_due_in double precision
+    out next_due_in double precision,
+    out crowding text[]
 )
     language plpgsql
     security definer
@@ -33,25 +35,18 @@ declare
     together tid[];
     alone    tid[];
     spent    tid[];
-    here     tid;
     looked   bigint;
-    moved    record;
-    woken    text[] := '{}';
-    code     text;
-    message  text;
+    queues   text[];
 begin
-    promoted := 0;
-    refused := 0;
-    left_alone := 0;
-    select count(*),
+    select count(*), array_agg(due.queue),
            array_agg(due.tuple order by due.run_at, due.id) filter (where not due.spent and not due.takes_key),
            array_agg(due.tuple order by due.run_at, due.id) filter (where not due.spent and due.takes_key),
            array_agg(due.tuple order by due.run_at, due.id) filter (where due.spent),
            (array_agg(due.id order by due.run_at desc, due.id desc))[1],
            -- The caller's calendar ends before PostgreSQL's does.
            greatest(max(due.run_at), '0001-01-01 00:00:00+00')
-      into looked, together, alone, spent, last_id, last_run_at
-      from (select job.ctid as tuple, job.run_at, job.id,
+      into looked, queues, together, alone, spent, last_id, last_run_at
+      from (select job.ctid as tuple, job.run_at, job.id, job.queue,
                    job.state = 'retryable' and job.attempt >= job.max_attempts as spent,
                    job.unique_key is not null
                        and (job.unique_states & awa.state_bit('available')) <> 0
@@ -65,43 +60,19 @@ begin
              order by job.run_at, job.id
              limit p_batch
                for update skip locked) as due;
-    if together is not null then
-        begin
-            moved := awa.promote_rows(together);
-            promoted := moved.promoted;
-            woken := moved.queues;
-        exception when others then
-            alone := together || alone;
-        end;
-    end if;
-    foreach here in array coalesce(alone, '{}') loop
-        begin
-            moved := awa.promote_rows(array[here]);
-            promoted := promoted + moved.promoted;
-            woken := woken || moved.queues;
-        exception when others then
-            get stacked diagnostics code = returned_sqlstate, message = message_text;
-            if awa.is_passing(code) then
-                left_alone := left_alone + 1;
-                -- Whoever holds a key may hold many: the rest of this pass does not wait for him.
-                perform set_config('lock_timeout', '1ms', true);
-            elsif awa.refuse_deferred(here, 'cancelled', 'cannot be promoted: ' || message) then
-                refused := refused + 1;
-            else
-                left_alone := left_alone + 1;
-            end if;
-        end;
-    end loop;
-    foreach here in array coalesce(spent, '{}') loop
-        if awa.refuse_deferred(here, 'failed', 'no attempts left when its time came') then
-            refused := refused + 1;
-        else
-            left_alone := left_alone + 1;
-        end if;
-    end loop;
-    perform awa.wake(queue.name) from (select distinct name from unnest(woken) as name order by name) as queue;
+    select done.promoted, done.refused, done.left_alone
+      into promoted, refused, left_alone
+      from awa.promote_locked(together, alone, spent) as done;
     if looked >= p_batch then
         next_due_in := 0;
+        select array_agg(crowd.name order by crowd.jobs desc, crowd.name)
+          into crowding
+          from (select taken.name, count(*) as jobs, max(count(*)) over () as most
+                  from unnest(queues) as taken (name)
+                 group by taken.name
+                 order by jobs desc, taken.name
+                 limit 32) as crowd
+         where crowd.jobs * 4 >= crowd.most;
     else
         select extract(epoch from job.run_at - now())::double precision
           into next_due_in

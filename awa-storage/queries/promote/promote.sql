@@ -4,5 +4,6 @@ select promoted as "promoted!",
        left_alone as "left_alone!",
        last_run_at,
        last_id,
-       next_due_in
+       next_due_in,
+       crowding
   from awa.promote($1, $2, $3)

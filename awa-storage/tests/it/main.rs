@@ -22,6 +22,7 @@ mod duties;
 mod enqueue;
 mod every_hop;
 mod extremes;
+mod fairness;
 mod fate;
 mod fleet;
 mod guards;

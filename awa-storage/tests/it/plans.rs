@@ -70,6 +70,7 @@ const PULSE: &str =
     "select awa.pulse('00000000-0000-0000-0000-000000000001', true), awa.horizon(0), awa.load_marks('{default}')";
 const MARKS: &str = "select awa.persist_marks('{default}', '{2}', '{1}')";
 const PROMOTE: &str = "select awa.promote(null, null, 10)";
+const PROMOTE_OTHERS: &str = "select awa.promote_others('{crowd}', null, null, 100, 10)";
 const PRUNE: &str = "select awa.prune_parked('failed', null, null, 10)";
 const STATUS: &str = "select awa.job_status(5)";
 const STATUSES: &str = "select awa.job_statuses((select array_agg(n) from generate_series(1, 40) n))";
@@ -77,7 +78,7 @@ const STATUSES: &str = "select awa.job_statuses((select array_agg(n) from genera
 const ASKED_MAX: i64 = 21_000;
 
 /// What a worker or a producer calls often, and how many rows it may read at most, whatever else there is.
-const HOT: [(&str, i64); 17] = [
+const HOT: [(&str, i64); 18] = [
     // A batch of 50 is locked, updated and read back; nothing in here depends on how many rows there are beside it.
     (CLAIM, 150),
     (CLAIM_FROM_CURSOR, 10),
@@ -94,6 +95,7 @@ const HOT: [(&str, i64); 17] = [
     (PULSE, 5),
     (MARKS, 5),
     (PROMOTE, 60),
+    (PROMOTE_OTHERS, 60),
     (STATUS, 5),
     (STATUSES, 50),
 ];

@@ -12,7 +12,7 @@ use awa_storage::{
     Claimed, Cursors, Guarded,
     attempt::heartbeat,
     audit::{AuditCursor, audit},
-    promote::{PromoteCursor, promote},
+    promote::{PromoteCursor, promote, promote_others},
     ring::{SettledMark, empty_claims, look, recycle, rotate, switch_claims},
     settle::{Completion, Settlement, Verdict, complete_many, settle_many},
     testing::TestDatabase,
@@ -76,7 +76,9 @@ impl Storm {
 
     async fn promote(self) {
         while self.goes_on() {
-            promote(&self.pool, &mut PromoteCursor::default(), 50).await.expect("a batch");
+            let mut cursor = PromoteCursor::default();
+            promote(&self.pool, &mut cursor, 50).await.expect("a batch");
+            promote_others(&self.pool, &mut cursor, 50).await.expect("a look");
         }
     }
 

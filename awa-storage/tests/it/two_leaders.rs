@@ -51,8 +51,9 @@ const PICTURE: &str = "select json_build_array(
     (select json_build_array(oldest, current, claims_part) from awa.ring)) #>> '{}'";
 
 /// A duty: its name, what has to be so before, and its pass.
-const DUTIES: [(&str, &str, &str); 15] = [
+const DUTIES: [(&str, &str, &str); 16] = [
     ("promote", "", "select awa.promote(null, null, 100)"),
+    ("promote others", "", "select awa.promote_others('{crowd}', null, null, 100, 100)"),
     ("rescue", "", "select awa.rescue(0, 500, 90, 90, 5, 2)"),
     ("expire callbacks", "", "select awa.expire_callbacks(null, null, 100)"),
     ("forget callbacks", "", "select awa.forget_callbacks(null, 100)"),

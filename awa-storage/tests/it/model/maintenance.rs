@@ -5,7 +5,7 @@ use std::time::Duration;
 use awa_model::{JobState, Transition};
 use awa_storage::{
     audit::{AuditCursor, audit},
-    promote::{PromoteCursor, promote},
+    promote::{PromoteCursor, promote, promote_others},
     prune::{PruneCursor, prune_parked},
     rescue::{RescueCursor, rescue},
     ring::{Recycled, empty_claims, look, recycle, rotate, switch_claims},
@@ -26,6 +26,11 @@ impl World<'_> {
         let now_due = "select id from awa.scheduled_jobs where run_at <= now()";
         let ids: Vec<i64> = sqlx::query_scalar(now_due).fetch_all(&self.pool).await.expect("ids");
         let mut cursor = PromoteCursor::default();
+        // A small batch is a full one: then others follow, and the rest.
+        if self.rng.random() {
+            promote(&self.pool, &mut cursor, 2).await.expect("a batch");
+            promote_others(&self.pool, &mut cursor, 3).await.expect("a look");
+        }
         let done = promote(&self.pool, &mut cursor, 1_000).await.expect("a batch");
         let mut step =
             Step::new(format!("promote {ids:?}: {done:?}"), Allowed::by(&[Transition::Promote, Transition::Displace]));
