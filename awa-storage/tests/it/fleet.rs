@@ -215,6 +215,34 @@ async fn open_transactions_are_told_with_what_they_hold_up() {
     }
 }
 
+/// A session may have ended, and its transaction goes on without it.
+#[tokio::test]
+async fn prepared_transactions_are_told_by_name_with_what_they_hold_up() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    run(&pool, "create table public.other (n integer)").await;
+    let table: [(&str, &[Holds]); 3] = [
+        ("insert into public.other values (1)", &[Holds::Rows]),
+        ("select awa.enqueue('noop')", &[Holds::Jobs, Holds::Ring, Holds::Rows]),
+        ("select awa.enqueue('noop', run_in => '1 hour')", &[Holds::Jobs, Holds::Rows]),
+    ];
+    for (place, (statement, holds)) in table.into_iter().enumerate() {
+        // Their names belong to the whole server; the database is not dropped while there is one.
+        let name = format!("{} {place}", database.name());
+        let mut session = begin(&database).await;
+        run(&mut session, statement).await;
+        run(&mut session, &format!("prepare transaction '{name}'")).await;
+        drop(session);
+        let found = asked(&pool).await;
+        run(&pool, &format!("rollback prepared '{name}'")).await;
+        let [open] = found.holders.as_slice() else { panic!("{statement}: {:?}", found.holders) };
+        assert_eq!((open.what, open.name.as_deref(), open.pid), (HolderKind::Prepared, Some(name.as_str()), None));
+        assert!(open.since <= Some(found.at) && open.user.is_some() && open.xids.is_some(), "{open:?}");
+        assert_eq!(open.holds, holds, "{statement}");
+    }
+    assert_eq!(asked(&pool).await.holders, []);
+}
+
 #[tokio::test]
 async fn a_transaction_that_the_ring_waits_for_is_told_as_holding_it_up() {
     let database = TestDatabase::new().await;

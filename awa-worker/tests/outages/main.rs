@@ -8,6 +8,7 @@ mod cut;
 mod draining;
 mod dropping;
 mod elsewhere;
+mod holders;
 #[path = "../it/log.rs"]
 #[allow(dead_code, reason = "shared with the other suite")]
 mod log;
