@@ -18,6 +18,7 @@ create table awa.cron_schedules (
     paused_at    timestamptz,
     planned      boolean     not null default false,
     next_at      timestamptz,
+    planned_at   timestamptz,
     fault        text,
     waiting_slot timestamptz,
     last_slot    timestamptz,
@@ -45,6 +46,8 @@ comment on column awa.cron_schedules.changed_at is 'When it last became another:
 comment on column awa.cron_schedules.paused_at is 'Since when it is paused; null while it is not. Times of a pause are not made up.';
 comment on column awa.cron_schedules.planned is 'Whether next_at or fault has been worked out for this expression.';
 comment on column awa.cron_schedules.next_at is 'The first time that was not handled yet; null: none, or not worked out.';
+comment on column awa.cron_schedules.planned_at is
+    'When next_at was worked out. Where that is yet to come, the clock was set back, and next_at is worked out anew.';
 comment on column awa.cron_schedules.fault is 'Why no time can be worked out: an expression or a zone that cannot be read.';
 comment on column awa.cron_schedules.waiting_slot is 'For overlap queue: the time whose job is enqueued once the last one has ended.';
 comment on column awa.cron_schedules.last_slot is 'The last time that was handled.';

@@ -27,6 +27,9 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 /// The shortest sleep: clocks of this process and of the database differ, and asking a little too soon must cost little.
 const SLEEP_MIN: Duration = Duration::from_millis(10);
 
+/// The sleep while every schedule that is due is locked by somebody.
+const LOCKED_PAUSE: Duration = Duration::from_millis(100);
+
 /// Enqueues the jobs of schedules.
 #[derive(Debug)]
 pub struct Scheduler {
@@ -55,8 +58,7 @@ impl Scheduler {
             }
         };
         let Some(from) = schedule.next_at else {
-            plan(&self.pool, schedule, Ok(cron.next_after(schedule.now))).await?;
-            return Ok(1);
+            return Ok(usize::from(plan(&self.pool, schedule, Ok(cron.next_after(schedule.now))).await?));
         };
         let slots = Slots::of(&cron, schedule.missed, from, schedule.now);
         let mut fired = Vec::new();
@@ -130,7 +132,10 @@ impl Duty for Scheduler {
             // Where one batch of times was handled, the next may be due by now.
             Next::Now
         } else {
-            Next::In(due.next_in.unwrap_or(most).clamp(SLEEP_MIN, most))
+            match due.next_in {
+                Some(Duration::ZERO) => Next::In(LOCKED_PAUSE),
+                next => Next::In(next.unwrap_or(most).clamp(SLEEP_MIN, most)),
+            }
         };
         Ok(Pass { changed, next })
     }

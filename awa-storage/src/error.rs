@@ -124,7 +124,7 @@ impl Error {
             Some(answer) if answer.code().as_deref() == Some(INVALID_PARAMETER_VALUE) => {
                 Self::InvalidSetting(answer.message().to_owned())
             }
-            _ => Self::from(error),
+            _ => Self::of_enqueue(error),
         }
     }
 

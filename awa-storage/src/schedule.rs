@@ -187,7 +187,8 @@ pub async fn resume(db: impl PgExecutor<'_>, name: &str) -> Result<Switched, Err
 /// Enqueues the job of a schedule now, whatever its times are and whether it is paused. `None` where there is no such schedule.
 ///
 /// # Errors
-/// [`Error::InvalidSetting`] where the job cannot be enqueued; otherwise if the database does not answer, and then it is not
+/// [`Error::InvalidSetting`] where the job cannot be enqueued, [`Error::Duplicate`] where it is not to be if its unique key is
+/// held, and it is; otherwise if the database does not answer, and then it is not
 /// known whether the job was enqueued.
 pub async fn run(db: impl PgExecutor<'_>, name: &str) -> Result<Option<Inserted>, Error> {
     let row =

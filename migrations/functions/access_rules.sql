@@ -237,6 +237,7 @@ as $access_rules$
     ('warn_of_duties', 'execute', '{}'),
     ('warn_of_holders', 'execute', '{}'),
     ('warnings', 'execute', '{}'),
+    ('was_planned_ahead', 'execute', '{}'),
     ('why_behind', 'execute', '{}'),
     ('why_deferred', 'execute', '{}'),
     ('why_finished', 'execute', '{}'),

@@ -16,6 +16,7 @@ as $$
 #variable_conflict use_column
 declare
     given record;
+    wrong record;
 begin
     perform awa.check_name('owner', p_owner);
     if p_schedules is null or jsonb_typeof(p_schedules) <> 'array' then
@@ -33,6 +34,20 @@ begin
             perform awa.refuse(given.place, awa.json_kind(given.schedule), 'an object');
         elsif given.times > 1 then
             perform awa.refuse(given.place || '.name', awa.excerpt((given.schedule -> 'name')::text), 'given once');
+        end if;
+        select field.key, given.schedule -> field.key as value, field.allowed
+          into wrong
+          from (values ('name', 'string', 'a text'), ('expression', 'string', 'a text'), ('timezone', 'string', 'a text'),
+                       ('missed', 'string', 'a text'), ('catch_up_max', 'number', 'an integer'), ('overlap', 'string', 'a text'))
+               as field (key, type, allowed)
+         where jsonb_typeof(given.schedule -> field.key) not in (field.type, 'null')
+            or field.type = 'number'
+               and jsonb_typeof(given.schedule -> field.key) = 'number'
+               and ((given.schedule ->> field.key)::numeric % 1 <> 0
+                    or (given.schedule ->> field.key)::numeric not between -2147483648 and 2147483647)
+         limit 1;
+        if found then
+            perform awa.refuse(given.place || '.' || wrong.key, awa.excerpt(wrong.value::text), wrong.allowed);
         end if;
     end loop;
     for given in

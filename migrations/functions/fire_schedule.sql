@@ -4,7 +4,7 @@
 --   p_missed_first, p_missed_last  the first and the last of those that are left out; null where none is
 --   p_next_at                   the first time after all these; null: never again
 -- Answers what became of each slot, in order, and the job; nothing where the schedule is another by now, or was handled by
--- somebody else. A job that cannot be enqueued is refused: its time is noted with the error, and the others are done.
+-- somebody else, or somebody has it locked. A job that cannot be enqueued is refused: its time is noted with the error, and the others are done.
 -- Index: primary keys. Locks the row of the schedule, then as awa.enqueue_many.
 create or replace function awa.fire_schedule(
     p_name text,
@@ -33,7 +33,7 @@ begin
        and schedule.paused_at is null
        -- Whatever the clock of the caller says.
        and not exists (select from unnest(p_slots) as slot (time) where slot.time > clock_timestamp())
-       for update;
+       for update skip locked;
     if not found then
         return;
     end if;
@@ -56,14 +56,16 @@ begin
         end if;
     end loop;
     update awa.cron_schedules as schedule
-       set next_at = p_next_at
+       set next_at = p_next_at,
+           planned_at = clock_timestamp()
      where schedule.name = p_name;
 end
 $$;
 
 -- Enqueue the job that waits for the last one of its schedule to have ended, if it has.
 --   p_name  the schedule
--- Answers what became of it; nothing where no job waits, or must wait on. Index: primary keys. Locks as awa.fire_schedule.
+-- Answers what became of it; nothing where no job waits, or must wait on, or somebody has the schedule locked. Index: primary
+-- keys. Locks as awa.fire_schedule.
 create or replace function awa.fire_waiting(p_name text)
     returns table (slot timestamptz, outcome text, job_id bigint, error text)
     language plpgsql
@@ -79,7 +81,7 @@ begin
        and schedule.paused_at is null
        and schedule.waiting_slot is not null
        and coalesce(awa.has_ended(schedule.last_job_id), true)
-       for update;
+       for update skip locked;
     if not found then
         return;
     end if;
@@ -111,9 +113,6 @@ begin
         return;
     end if;
     fired := awa.fire_slot(run_schedule.name, clock_timestamp(), 'manual');
-    if fired.error is not null then
-        perform awa.refuse_with(fired.error);
-    end if;
     job_id := fired.job_id;
     outcome := case fired.outcome when 'manual' then 'inserted' else fired.outcome end;
     return next;
@@ -123,7 +122,7 @@ $$;
 -- Enqueue the job of a schedule for one of its times, unless that time was handled before, and note it. The caller has the row
 -- of the schedule locked.
 --   p_name, p_slot  the schedule and the time
---   p_how           fired or manual; a manual run minds no earlier job
+--   p_how           fired or manual; a manual run minds no earlier job, and raises what awa.enqueue_many raises
 -- Answers what is noted; outcome is null where the time was handled before. Index: primary keys. Locks as awa.enqueue_many.
 create or replace function awa.fire_slot(
     p_name text,
@@ -169,7 +168,8 @@ begin
                                                       'metadata', awa.with_slot(held.job -> 'metadata', p_name, p_slot)))) as enqueued;
         exception when others then
             get stacked diagnostics code = returned_sqlstate, error = message_text;
-            if awa.is_passing(code) then
+            -- Who asks by hand is to hear it as it is.
+            if awa.is_passing(code) or p_how = 'manual' then
                 raise;
             end if;
             outcome := case code when 'AWA02' then 'duplicate' else 'refused' end;

@@ -3,7 +3,9 @@
 
 -- Take the duty if nobody holds it.
 --   p_duty, p_holder, p_seconds  the duty, who asks, how long the term lasts
--- Answers the new term, or null where somebody else, or the asker itself in an earlier term, still holds it.
+-- Answers the new term, or null where somebody else, or the asker itself in an earlier term, still holds it. One that was last
+-- renewed in what is the future now, by more than a term, holds nothing: the clock was set back, and its holder would have
+-- renewed it since then.
 -- Index: primary key. Locks the duty's row, but only when it is free: asking in vain takes no transaction id.
 create or replace function awa.acquire_leadership(p_duty text, p_holder uuid, p_seconds double precision) returns bigint
     language plpgsql
@@ -13,7 +15,8 @@ as $$
 declare
     won bigint;
 begin
-    if exists (select 1 from awa.leader as held where held.duty = p_duty and held.expires_at > now()) then
+    if exists (select 1 from awa.leader as held where held.duty = p_duty and held.expires_at > now()
+                  and held.renewed_at <= now() + make_interval(secs => p_seconds)) then
         return null;
     end if;
     insert into awa.leader as held (duty, holder, term, expires_at)
@@ -25,6 +28,7 @@ begin
            renewed_at = now(),
            expires_at = excluded.expires_at
      where held.expires_at <= now()
+        or held.renewed_at > now() + make_interval(secs => p_seconds)
     returning held.term into won;
     return won;
 end

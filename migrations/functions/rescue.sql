@@ -7,7 +7,7 @@
 --   p_budget            seconds after which the pass stops
 -- Arrays, same order: the attempts handed back, why (worker, heartbeat, deadline), and their state now; null where a row
 -- could not be handed back and stays. next_after is where a stopped pass goes on, null when every batch was looked at.
--- Nothing is remembered: what one pass leaves, the next one finds again. Two passes at once do no harm.
+-- Workers seen in the future, before the clock was set back, count as seen now. Nothing else is remembered: what one pass leaves, the next one finds again. Two passes at once do no harm.
 -- Index: active_claims is read through; job rows by primary key. Locks: as awa.lock_overdue and awa.hand_back_each, at
 -- most 50 ms for each key or row; shares active_claims with claims, and holds off its emptying until the pass ends.
 create or replace function awa.rescue(
@@ -41,6 +41,13 @@ declare
     rescued         integer := 0;
     done            boolean := false;
 begin
+    -- A sign of life from the future, by a clock that was set back since then, counts as one of now.
+    update awa.workers as worker
+       set last_seen_at = now()
+     where worker.id in (select ahead.id
+                           from awa.workers as ahead
+                          where ahead.last_seen_at > now() + interval '1 second'
+                            for no key update skip locked);
     ids := '{}';
     leases := '{}';
     reasons := '{}';

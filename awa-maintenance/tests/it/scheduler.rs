@@ -159,6 +159,66 @@ async fn a_schedule_that_could_be_read_once_and_cannot_now_is_noted_and_not_aske
     assert_eq!(count(&pool, "select count(*) from awa.cron_schedules where fault like '%Atlantis%'").await, 1);
 }
 
+/// Somebody has paused a hundred of them, in a transaction that he leaves open: nobody waits for it.
+#[tokio::test]
+async fn schedules_that_an_operator_has_locked_are_passed_by_and_the_others_are_on_time() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let all = "select awa.set_schedule('locked ' || number, '* * * * *', '{\"kind\": \"noop\"}') from generate_series(1, 100) as number";
+    run(&pool, all).await;
+    run(
+        &pool,
+        &format!(
+            "select awa.set_schedule('fine ' || number, '* * * * *', {JOB}) from generate_series(1, 20) as number"
+        ),
+    )
+    .await;
+    let scheduler = scheduler(&pool);
+    catch_up(&scheduler).await;
+    run(&pool, "update awa.cron_schedules set next_at = next_at - interval '1 minute'").await;
+    let mut operator = database.connect().await;
+    let paused = "begin; select awa.pause_schedule(name) from awa.cron_schedules where name like 'locked%'";
+    sqlx::raw_sql(paused).execute(&mut operator).await.expect("paused");
+    let pass = scheduler.pass().await.expect("a pass");
+    assert_eq!(pass.changed, 20);
+    assert_eq!(count(&pool, "select count(*) from awa.cron_ticks where schedule like 'locked%'").await, 0);
+    // Nothing else is due: the leader does not ask again and again.
+    assert!(catch_up(&scheduler).await >= Duration::from_millis(100));
+    sqlx::raw_sql("rollback").execute(&mut operator).await.expect("rolled back");
+    catch_up(&scheduler).await;
+    assert_eq!(
+        count(&pool, "select count(distinct schedule) from awa.cron_ticks where schedule like 'locked%'").await,
+        100
+    );
+}
+
+// CRON-02: the clock was ahead, and was set back.
+#[tokio::test]
+async fn after_the_clock_was_set_back_schedules_come_round_as_before() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    after_a_gap(&pool, "busy", "* * * * *", "", "1 minute").await;
+    after_a_gap(&pool, "once", "0 0 1 1 *", "", "0").await;
+    let scheduler = scheduler(&pool);
+    catch_up(&scheduler).await;
+    let planned =
+        "select count(*) from awa.cron_schedules where planned_at > now() - interval '1 minute' and next_at > now()";
+    run(
+        &pool,
+        "update awa.cron_schedules set planned_at = planned_at + interval '3 hours',
+                                       next_at = case name when 'busy' then next_at + interval '3 hours' end",
+    )
+    .await;
+    catch_up(&scheduler).await;
+    assert_eq!(count(&pool, planned).await, 2);
+    assert_eq!(
+        count(&pool, "select count(*) from awa.cron_schedules where next_at <= now() + interval '1 minute'").await,
+        1
+    );
+    assert_eq!(count(&pool, JOBS).await, 1);
+    assert_eq!(catch_up(&scheduler).await, MaintenanceConfig::default().schedule_interval_max);
+}
+
 /// Two processes that both believe they lead, over so many times of a schedule (I10).
 async fn two_leaders(times: u32) {
     let database = TestDatabase::new().await;

@@ -12,7 +12,7 @@ use awa_storage::{
 };
 use sqlx::PgPool;
 
-use crate::scene::{claim, count, registered, rescue_all, run, states};
+use crate::scene::{claim, count, registered, rescue_all, run, states, text};
 use crate::view::refusal;
 
 async fn enqueue(pool: &PgPool) -> JobId {
@@ -131,12 +131,29 @@ async fn a_time_beyond_the_calendar_in_a_table_stops_neither_claim_nor_promotion
         )
         .await;
     }
+    let unread = "select count(*) from awa.jobs as job where not exists (select from awa.why(job.id))";
+    assert_eq!(count(&pool, unread).await, 0);
     let ids: Vec<i64> = sqlx::query_scalar("select id from awa.jobs").fetch_all(&pool).await.expect("ids");
     for id in ids {
         assert!(admin::status(&pool, JobId::new(id)).await.expect("an answer").is_some(), "{id}");
     }
     let due = count(&pool, "select count(*) from awa.scheduled_jobs where run_at <= now()").await;
     assert_eq!(promote(&pool, &mut PromoteCursor::default(), 100).await.expect("a pass").promoted as i64, due);
+    // What is left is due in a future that no calendar has: nobody waits for it, and an operator can bring it back.
+    let late = text(&pool, "select array_agg(id) from awa.scheduled_jobs").await;
+    let far = promote(&pool, &mut PromoteCursor::default(), 100).await.expect("a pass");
+    assert!(far.promoted == 0 && far.next_due.is_none_or(|next| next > Duration::from_secs(3600)), "{far:?}");
+    let edited = format!(
+        "select count(*) from unnest('{late}'::bigint[]) as id
+          where (awa.edit(id, '{{\"priority\": 3}}')).outcome = 'applied'
+            and (awa.edit(id, '{{\"run_in\": 3600}}')).outcome = 'applied'"
+    );
+    assert_eq!(count(&pool, &edited).await, 8 - due);
+    let near = promote(&pool, &mut PromoteCursor::default(), 100).await.expect("a pass");
+    assert!(near.next_due.is_some_and(|next| next <= Duration::from_secs(3600)), "{near:?}");
+    let run_now = format!("select count(*) from awa.run_now_many('{late}') where outcome = 'applied'");
+    assert_eq!(count(&pool, &run_now).await, 8 - due);
+    let due = 8;
     let worker = registered(&pool).await;
     assert_eq!(claim(&pool, worker, "noop", 8 + due as usize).await.len() as i64, 8 + due);
     let left = "array(select id from awa.jobs)";

@@ -11,6 +11,7 @@ mod callback_races;
 mod callback_timeout;
 mod claim;
 mod claims;
+mod clock_back;
 mod completing;
 mod conflicts;
 mod conformance;

@@ -173,13 +173,28 @@ async fn a_declaration_names_what_is_wrong_with_it() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
     let one = "{\"name\": \"a\", \"expression\": \"* * * * *\", \"job\": {\"kind\": \"a\"}}";
+    // The same, but for one field.
+    let with = |field: &str, expected| {
+        let other = one.replace("\"a\", \"expression\"", "\"b\", \"expression\"");
+        (format!("'shop', 0, '[{one}, {}, {field}}}]'", other.trim_end_matches('}').to_owned() + "}"), expected)
+    };
     for (call, expected) in [
         ("'shop', null, '[]'".to_owned(), "revision is absent; it must be an integer"),
         ("'shop', 0, '[5]'".to_owned(), "schedules[0] is a number; it must be an object"),
         (format!("'shop', 0, '[{one}, {one}]'"), "schedules[1].name is \"a\"; it must be given once"),
+        with("\"name\": 5", "schedules[1].name is 5; it must be a text"),
+        with("\"expression\": [\"x\"]", "schedules[1].expression is [\"x\"]; it must be a text"),
+        with("\"timezone\": true", "schedules[1].timezone is true; it must be a text"),
+        with("\"missed\": {}", "schedules[1].missed is {}; it must be a text"),
+        with("\"overlap\": 1", "schedules[1].overlap is 1; it must be a text"),
+        with("\"catch_up_max\": \"ten\"", "schedules[1].catch_up_max is \"ten\"; it must be an integer"),
+        with("\"catch_up_max\": 1.5", "schedules[1].catch_up_max is 1.5; it must be an integer"),
+        with("\"catch_up_max\": 1e12", "schedules[1].catch_up_max is 1000000000000; it must be an integer"),
     ] {
         let statement = format!("select awa.declare_schedules({call}, false)");
         let refused = sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&pool).await.expect_err("refused");
         assert!(refused.to_string().contains(expected), "{refused}");
+        let code = refused.as_database_error().and_then(|answer| answer.code().map(std::borrow::Cow::into_owned));
+        assert_eq!(code.as_deref(), Some("22023"), "{expected}");
     }
 }
