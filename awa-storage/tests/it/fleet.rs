@@ -289,14 +289,28 @@ async fn whatever_is_in_the_tables_is_told() {
              ('noop', e'\\t\"', '-infinity', '-infinity'), ('noop', '%s', '0044-03-15 BC', '294000-01-01')",
         "insert into awa.scheduled_jobs (kind, queue, run_at) values ('noop', '', '-infinity'), ('noop', 'a b', '0044-03-15 BC')",
         "insert into awa.workers (id, name, host, pid, version, queues, kinds, started_at, last_seen_at)
-         values (gen_random_uuid(), '', '', -1, '', '{}', '{}', '-infinity', 'infinity')",
+         values (gen_random_uuid(), '', '', -1, '', '{}', '{}', '-infinity', 'infinity'),
+                (gen_random_uuid(), '%', '%s', -1, '', '{}', '{}', '-infinity', '-infinity')",
+        "insert into awa.jobs_hot_parked (kind, state, finalized_at) values ('noop', 'failed', '-infinity'),
+             ('noop', 'cancelled', 'infinity'), ('noop', 'completed', '0044-03-15 BC')",
+        "insert into awa.callbacks (job_id, run_lease, due_at, parked) values (1, 1, '-infinity', true)",
+        "insert into awa.cron_schedules (name, expression, timezone, job, missed, overlap, planned, fault, next_at)
+         values ('%', '%', '%', '{}', 'skip', 'allow', true, null, '-infinity'),
+                ('%s', '%s', '%s', '{}', 'skip', 'allow', true, '%s', 'infinity')",
+        "insert into awa.jobs_hot (kind, queue, state, run_lease, attempt, attempted_at, deadline_at)
+         values ('noop', 'ran', 'running', 1, 1, '-infinity', '-infinity')",
+        "insert into awa.active_claims (part, segment, worker, claimed_at, deadline_at, job_ids, run_leases)
+         select 0, 0, gen_random_uuid(), '-infinity', '-infinity', array_agg(id), array_agg(run_lease)
+           from awa.jobs_hot where queue = 'ran'",
+        "insert into awa.duties (name, holder) values ('%s', gen_random_uuid())",
     ] {
         run(&pool, statement).await;
     }
     for silence in [Duration::ZERO, STALE_AFTER, Duration::MAX] {
         let found = status(&pool, silence).await.expect("an answer");
-        assert_eq!(found.workers.len(), 1);
+        assert_eq!((found.workers.len(), found.duties.len()), (2, 9));
         assert_eq!(queue(&found, "%s").available, 1);
+        assert!(found.warnings.iter().any(|warning| warning.explanation.ends_with("%s (%s)")), "{:?}", found.warnings);
     }
     assert_eq!(
         acquire(&pool, "other", WorkerId::random(), STALE_AFTER).await.expect("an answer").map(|term| term.number()),

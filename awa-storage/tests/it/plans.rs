@@ -204,6 +204,45 @@ async fn hot_statements_read_nothing_of_a_terminal_segment() {
     check_terminal(ROWS).await;
 }
 
+/// What waits for the duties of maintenance, far more than is counted, never analyzed: by attempts of the dead, by what a queue
+/// keeps for longer than others, and by what is due.
+async fn check_backlogs(rows: i64) {
+    let database = TestDatabase::new().await;
+    let mut connection = database.connect().await;
+    fill(&mut connection, "available", rows).await;
+    let statement =
+        "update awa.jobs_hot_0 set state = 'running', run_lease = 1, attempt = 1, attempted_at = '2020-01-01',
+                attempted_by = '00000000-0000-0000-0000-000000000001';
+         insert into awa.active_claims (part, segment, worker, claimed_at, job_ids, run_leases)
+         select 0, 0, '00000000-0000-0000-0000-000000000001', '2020-01-01', array_agg(id), array_agg(run_lease)
+           from awa.jobs_hot_0 group by id / 500;
+         update awa.scheduled_jobs set run_at = '2020-01-01';
+         update awa.jobs_hot_parked set finalized_at = '2020-01-01';
+         select awa.set_retention('default', failed => '1000 years')";
+    sqlx::raw_sql(statement).execute(&mut connection).await.expect("rows");
+    // The attempts, what is due, and what is parked, 1000 of each; a row is counted once for its index and once for its table.
+    check(&mut connection, "select awa.backlogs(1000, '90 seconds')", 6_100).await;
+    check(&mut connection, "select awa.expected_size(1000)", 2_100).await;
+    let counted = sqlx::query("select name, waiting, is_all from awa.backlogs(1000, '90 seconds')")
+        .fetch_all(&mut connection)
+        .await
+        .expect("backlogs");
+    for row in counted {
+        let (name, waiting, is_all): (&str, i64, bool) = (row.get(0), row.get(1), row.get(2));
+        let expected = match name {
+            "promotion" | "rescue" => (1000, false),
+            "retention" => (0, false),
+            _ => (0, true),
+        };
+        assert_eq!((waiting, is_all), expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_duties_is_counted_by_an_index_and_up_to_a_limit() {
+    check_backlogs(ROWS).await;
+}
+
 mod long {
     //! The same on a backlog of 300,000 jobs.
 
@@ -222,5 +261,10 @@ mod long {
     #[tokio::test]
     async fn hot_statements_read_nothing_of_a_terminal_segment() {
         super::check_terminal(ROWS).await;
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_duties_is_counted_by_an_index_and_up_to_a_limit() {
+        super::check_backlogs(ROWS).await;
     }
 }

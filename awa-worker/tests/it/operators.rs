@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use awa_worker::fleet::WarningCode;
 use awa_worker::why::Reason;
-use awa_worker::{Client, JobContext, JobEdit, JobError, JobId, JobState, NewJob, Operated, QueueConfig, Unique};
+use awa_worker::{
+    Client, DutyName, JobContext, JobEdit, JobError, JobId, JobState, NewJob, Operated, QueueConfig, Unique,
+};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -249,4 +252,23 @@ async fn the_status_tells_of_the_worker_that_leads_and_of_the_queue_it_serves() 
     drain(&running).await;
     let status = client.status().await.unwrap();
     assert!(status.workers.is_empty() && status.leader.is_none(), "both have been given up");
+}
+
+#[tokio::test]
+async fn the_status_of_a_healthy_fleet_tells_of_every_duty_and_warns_of_nothing() {
+    let rig = Rig::new().await;
+    let handler = async |_: Probe| Ok::<_, JobError>(json!("done"));
+    let second = Duration::from_secs(1);
+    let builder = Client::builder(rig.pool.clone()).heartbeat_interval(second).stale_after(second * 6);
+    let client = builder.register(handler).build().unwrap();
+    assert_eq!(client.status().await.unwrap().warnings[0].code, WarningCode::NoLeader);
+    let running = client.start().await.unwrap();
+    rig.enqueue(probe("a")).await;
+    rig.enqueue(NewJob::new(&probe("b")).run_in(Duration::from_millis(1))).await;
+    until("a report of each", async || client.status().await.unwrap().duties.iter().all(|duty| duty.is_led)).await;
+    let status = client.status().await.unwrap();
+    assert_eq!(status.duties.len(), DutyName::ALL.len());
+    assert!(status.duties.iter().all(|duty| duty.passes > 0 && !duty.is_late && duty.failures == 0), "{status:?}");
+    assert_eq!(status.warnings, []);
+    drain(&running).await;
 }
