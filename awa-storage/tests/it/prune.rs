@@ -3,11 +3,12 @@
 use awa_model::JobState;
 use awa_storage::{
     prune::{PruneCursor, prune_parked},
+    settle::{Settlement, Verdict, settle_many},
     testing::TestDatabase,
 };
-use sqlx::PgPool;
+use sqlx::{PgPool, postgres::PgPoolOptions};
 
-use crate::scene::{begin, count, run, states};
+use crate::scene::{begin, claim, count, registered, run, states};
 
 async fn parked(pool: &PgPool, state: &str, queue: &str, ago: &str, number: usize) {
     let statement = format!(
@@ -98,4 +99,87 @@ async fn a_claim_goes_with_its_row_and_a_locked_row_is_passed_by() {
     run(&mut operator, "rollback").await;
     assert_eq!(prune(&pool, JobState::Failed, 100).await, 1);
     assert_eq!(count(&pool, "select count(*) from awa.job_unique_claims").await, 0);
+}
+
+/// A pool whose statements may take five seconds each, whatever they do.
+async fn impatient(database: &TestDatabase) -> PgPool {
+    let options = database.options().options([("statement_timeout", "5s")]);
+    PgPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool")
+}
+
+/// Jobs that are enqueued, claimed and failed, which leaves them parked, until the other side has ended. Answers how many.
+async fn load(pool: PgPool, mut until: tokio::sync::oneshot::Receiver<()>) -> i64 {
+    let worker = registered(&pool).await;
+    let mut failed = 0;
+    while until.try_recv().is_err() {
+        run(&pool, "select awa.enqueue_many('[{\"kind\": \"noop\"}, {\"kind\": \"noop\"}, {\"kind\": \"noop\"}]')")
+            .await;
+        let claimed = claim(&pool, worker, "noop", 3).await;
+        let settlements: Vec<_> = claimed
+            .into_iter()
+            .map(|job| Settlement {
+                lease: job.lease,
+                verdict: Verdict::Fail { error: "x".to_owned() },
+                progress: None,
+            })
+            .collect();
+        let answers = settle_many(&pool, &settlements).await.expect("settled");
+        assert!(answers.iter().all(awa_storage::Guarded::is_applied));
+        failed += 3;
+    }
+    failed
+}
+
+const BYTES: &str = "select pg_total_relation_size('awa.jobs_hot_parked')";
+
+/// RETAIN-01: so many rows past their retention beside as many that are kept, while jobs come, run and end. Batches are
+/// bounded, each of them tells, no statement takes five seconds, and what is deleted makes room for what ends meanwhile.
+async fn a_backlog_falls_with_every_batch(backlog: usize, batch: usize) {
+    let database = TestDatabase::new().await;
+    let pool = impatient(&database).await;
+    parked(&database.pool(), "failed", "default", "8 days", backlog).await;
+    parked(&database.pool(), "failed", "default", "1 day", backlog).await;
+    let before = count(&pool, BYTES).await;
+    let (ended, until) = tokio::sync::oneshot::channel();
+    let loading = tokio::spawn(load(impatient(&database).await, until));
+    let (mut from, mut left, mut batches, mut largest) = (PruneCursor::default(), backlog, 0, before);
+    while left > 0 {
+        let step =
+            prune_parked(&pool, JobState::Failed, from, u32::try_from(batch).expect("small")).await.expect("a batch");
+        assert_eq!(step.pruned, batch.min(left));
+        left -= step.pruned;
+        from = step.next.unwrap_or_default();
+        batches += 1;
+        // As autovacuum does, which a test cannot wait for.
+        if batches % (backlog / batch / 10) == 0 {
+            run(&database.pool(), "vacuum (index_cleanup on) awa.jobs_hot_parked").await;
+            largest = largest.max(count(&pool, BYTES).await);
+        }
+    }
+    ended.send(()).expect("somebody waits");
+    let failed = loading.await.expect("loaded");
+    assert!(failed > 0);
+    assert_eq!(
+        count(&pool, "select count(*) from awa.jobs_hot_parked").await,
+        i64::try_from(backlog).expect("few") + failed
+    );
+    assert_eq!(
+        count(&pool, "select count(*) from awa.jobs_hot_parked where finalized_at < now() - interval '7 days'").await,
+        0
+    );
+    // Until the first room was there, what ended meanwhile took its own.
+    assert!(largest < before + before / 5 + (2 << 20), "{before} bytes, then {largest}");
+    println!("{batches} batches of {batch} beside {failed} jobs, {before} bytes, at most {largest}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_beside_load_falls_with_every_batch() {
+    a_backlog_falls_with_every_batch(10_000, 100).await;
+}
+
+mod long {
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_backlog_of_five_million_beside_load_falls_with_every_batch() {
+        super::a_backlog_falls_with_every_batch(5_000_000, 1000).await;
+    }
 }

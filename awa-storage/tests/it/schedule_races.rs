@@ -1,8 +1,9 @@
 //! Schedules that several declare, set and delete at once.
 
-use awa_model::{Overlap, Schedule};
+use awa_model::{Missed, Overlap, Schedule};
 use awa_storage::schedule::{self, Declaration, Written};
 use awa_storage::testing::TestDatabase;
+use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
 use crate::scene::{begin, count, run};
@@ -98,8 +99,68 @@ async fn a_change_that_waits_for_the_leader_keeps_the_time_that_it_has_moved_on_
     assert_eq!((status.next_at, status.last_slot), (crate::schedule::slots(&due).next, due.next_at));
 }
 
+/// Two leaders handle the same times of a schedule, so many of them, by clocks that differ from the database's by so much.
+async fn by_clocks_that_differ(times: i64, clocks: [TimeDelta; 2]) {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let every_second = Schedule::new("a", "* * * * * *", job()).missed(Missed::CatchUp { max: 10_000 });
+    let _ = set(&pool, every_second).await;
+    crate::schedule::plan(&pool, "a").await;
+    run(&pool, &format!("update awa.cron_schedules set next_at = next_at - interval '{} seconds'", times + 10)).await;
+    let mut leaders = JoinSet::new();
+    for clock in clocks {
+        let pool = pool.clone();
+        leaders.spawn(async move {
+            loop {
+                let due = schedule::due(&pool, 1).await.expect("an answer").schedules;
+                // The other may hold it at this moment.
+                let Some(mut due) = due.into_iter().next() else { continue };
+                let next = due.next_at.expect("a time");
+                if next > due.now - TimeDelta::seconds(5) {
+                    return;
+                }
+                // As if it had come a moment after the time, by its own clock.
+                due.now = next + TimeDelta::milliseconds(990) + clock;
+                let slots = crate::schedule::slots(&due);
+                if !slots.due.is_empty() {
+                    schedule::fire(&pool, &due, &slots).await.expect("no error, whoever was first");
+                }
+            }
+        });
+    }
+    while let Some(done) = leaders.join_next().await {
+        done.expect("to the end");
+    }
+    let ticks =
+        count(&pool, "select count(*) from awa.cron_ticks where outcome = 'fired' and slot <= handled_at").await;
+    assert!(ticks >= times, "{ticks} of {times}");
+    let slots = "select count(distinct metadata #> '{$schedule,slot}') from awa.jobs";
+    assert_eq!((count(&pool, crate::schedule::JOBS).await, count(&pool, slots).await), (ticks, ticks));
+    let span = "select extract(epoch from max(slot) - min(slot))::bigint + 1 from awa.cron_ticks";
+    assert_eq!(count(&pool, span).await, ticks, "none is left out");
+}
+
+// CRON-02
+#[tokio::test]
+async fn leaders_whose_clocks_differ_handle_each_time_once_and_leave_none_out() {
+    for milliseconds in [50, 2000] {
+        let difference = TimeDelta::milliseconds(milliseconds);
+        by_clocks_that_differ(100, [difference, -difference + TimeDelta::seconds(1)]).await;
+    }
+}
+
 mod long {
-    use super::declared_at_once;
+    use chrono::TimeDelta;
+
+    use super::{by_clocks_that_differ, declared_at_once};
+
+    // CRON-02
+    #[tokio::test]
+    async fn leaders_whose_clocks_differ_handle_each_of_a_thousand_times_once() {
+        for milliseconds in [0, 50, 2000, 600_000] {
+            by_clocks_that_differ(1000, [TimeDelta::milliseconds(milliseconds), TimeDelta::zero()]).await;
+        }
+    }
 
     #[tokio::test]
     async fn sixteen_processes_of_two_applications_declare_the_same_names_hundreds_of_times() {
