@@ -16,7 +16,8 @@ use awa_storage::{
     ring::{self, Recycled, SettledMark},
     settle::{Completion, complete_many},
 };
-use awa_worker::{CancellationToken, Client, Data, JobError, QueueConfig};
+use awa_worker::{CancellationToken, Client, Data, JobContext, JobError, QueueConfig};
+use serde_json::json;
 use sqlx::{PgPool, postgres::PgConnectOptions};
 use tokio::{task::JoinSet, time};
 use uuid::Uuid;
@@ -24,7 +25,8 @@ use uuid::Uuid;
 use crate::{
     Result,
     database::Scratch,
-    jobs::{self, Deferred, Noop},
+    jobs::{self, Deferred, Noop, Shape},
+    process,
     runtime::{self, Crew},
 };
 
@@ -46,9 +48,18 @@ pub(crate) enum Kind {
         /// Jobs that one claim takes at most.
         batch: usize,
     },
-    /// One worker process with its defaults, but for this.
+    /// One worker with its defaults, but for this.
     Worker {
-        /// Jobs that it holds at once.
+        /// Jobs that it holds at once, of all queues together.
+        max_workers: usize,
+        /// Whether each handler reports progress.
+        reports: bool,
+    },
+    /// The same in processes of their own.
+    Processes {
+        /// How many.
+        processes: usize,
+        /// Jobs that all of them hold at once.
         max_workers: usize,
     },
 }
@@ -63,7 +74,7 @@ pub(crate) struct Consumer {
 
 impl Consumer {
     /// Starts it on two threads.
-    pub(crate) fn start(scratch: &Scratch, kind: Kind) -> Self {
+    pub(crate) fn start(scratch: &Scratch, kind: Kind, shape: Shape) -> Self {
         let (stop, handled) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
         let deferred = Arc::new(AtomicU64::new(0));
         let (options, stopped, counter) = (scratch.options(), stop.clone(), Arc::clone(&handled));
@@ -71,7 +82,13 @@ impl Consumer {
         let crew = runtime::start("worker", 2, move || async move {
             match kind {
                 Kind::Bare { loops, batch } => bare(options, loops, batch, counter, stopped).await,
-                Kind::Worker { max_workers } => worker(options, max_workers, counter, late, stopped).await,
+                Kind::Worker { max_workers, reports } => {
+                    let wants = Wants { max_workers, reports, shape };
+                    worker(options, wants, counter, late, stopped).await
+                }
+                Kind::Processes { processes, max_workers } => {
+                    process::run_many(&options, processes, max_workers / processes, &counter, &stopped).await
+                }
             }
         });
         Self { stop, handled, deferred, crew }
@@ -105,20 +122,33 @@ impl Consumer {
     }
 }
 
-async fn worker(
+/// What a worker is set to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wants {
+    /// Jobs that it holds at once, of all queues together.
+    pub(crate) max_workers: usize,
+    /// Whether each handler reports progress.
+    pub(crate) reports: bool,
+    /// What the jobs are like.
+    pub(crate) shape: Shape,
+}
+
+/// Runs a worker until told to stop; fails if it leaves anything behind.
+pub(crate) async fn worker(
     options: PgConnectOptions,
-    max_workers: usize,
+    wants: Wants,
     handled: Arc<AtomicU64>,
     late: Late,
     stop: CancellationToken,
 ) -> Result {
-    let client = Client::builder(PgPool::connect_with(options).await?)
-        .queue(jobs::QUEUE, QueueConfig::new().max_workers(max_workers))
-        .data(handled)
-        .data(late)
-        .register(noop)
-        .register(promoted)
-        .build()?;
+    let queues = wants.shape.queue_names();
+    let slots = (wants.max_workers / queues.len()).max(1);
+    let mut builder = Client::builder(PgPool::connect_with(options).await?).data(handled).data(late).register(promoted);
+    for queue in queues {
+        builder = builder.queue(queue, QueueConfig::new().max_workers(slots));
+    }
+    let builder = if wants.reports { builder.register(reporting) } else { builder.register(noop) };
+    let client = builder.build()?;
     let report = client.run_until(stop.cancelled_owned()).await?;
     client.pool().close().await;
     match report.left_to_rescue + report.returned {
@@ -132,8 +162,15 @@ async fn noop(_job: Noop, handled: Data<Arc<AtomicU64>>) -> std::result::Result<
     Ok(())
 }
 
+async fn reporting(job: Noop, context: JobContext, handled: Data<Arc<AtomicU64>>) -> std::result::Result<(), JobError> {
+    context.progress().set(50, "half of it is done")?;
+    context.progress().update_metadata(json!({ "page": job.number }))?;
+    handled.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
 /// Counts deferred jobs apart: they would upset the pace of the producer.
-struct Late(Arc<AtomicU64>);
+pub(crate) struct Late(pub(crate) Arc<AtomicU64>);
 
 async fn promoted(_job: Deferred, late: Data<Late>) -> std::result::Result<(), JobError> {
     late.0.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The jobs that every scenario runs: kind `noop`, queue `default`, about 150 bytes of args, the same in every run.
+//! The jobs that every scenario runs: kind `noop`, queue `default`, about 150 bytes of args, the same in every run; unless
+//! their [`Shape`] is another.
 
 use awa_model::{InvalidName, Kind, PreparedJob, QueueName};
 
@@ -9,8 +10,30 @@ use crate::{Result, numbers::Dice};
 
 /// Kind of all jobs here.
 pub(crate) const KIND: &str = "noop";
-/// Queue of all jobs here.
+/// Queue of all jobs here, where there is one.
 pub(crate) const QUEUE: &str = "default";
+
+/// What jobs are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Queues that they go to in turn.
+    pub(crate) queues: u32,
+    /// Bytes of args beyond the usual ones, which hardly compress.
+    pub(crate) padding: usize,
+}
+
+impl Shape {
+    /// One queue, 150 bytes.
+    pub(crate) const USUAL: Self = Self { queues: 1, padding: 0 };
+
+    /// The names of the queues.
+    pub(crate) fn queue_names(self) -> Vec<String> {
+        match self.queues {
+            1 => vec![QUEUE.to_owned()],
+            several => (0..several).map(|number| format!("queue_{number}")).collect(),
+        }
+    }
+}
 
 /// The args.
 #[derive(Debug, Serialize, Deserialize, JobArgs)]
@@ -23,6 +46,8 @@ pub(crate) struct Noop {
     template: String,
     trace: String,
     retries: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    padding: String,
 }
 
 /// The args of a job that was deferred.
@@ -49,12 +74,14 @@ pub(crate) fn queue() -> std::result::Result<QueueName, InvalidName> {
 pub(crate) struct Jobs {
     dice: Dice,
     made: u64,
+    queues: Vec<String>,
+    padding: usize,
 }
 
 impl Jobs {
     /// The same jobs in every run; different ones for each `producer`.
-    pub(crate) const fn new(producer: u64) -> Self {
-        Self { dice: Dice::new(SEED + producer), made: 0 }
+    pub(crate) fn new(producer: u64, shape: Shape) -> Self {
+        Self { dice: Dice::new(SEED + producer), made: 0, queues: shape.queue_names(), padding: shape.padding }
     }
 
     /// The next job.
@@ -73,8 +100,10 @@ impl Jobs {
             template: "order_confirmation".to_owned(),
             trace: format!("{:016x}", self.dice.roll()),
             retries: false,
+            padding: (0..self.padding.div_ceil(16)).map(|_| format!("{:016x}", self.dice.roll())).collect(),
         };
-        Ok(NewJob::new(&args).priority(priority).prepare()?)
+        let queue = &self.queues[usize::try_from(self.made)? % self.queues.len()];
+        Ok(NewJob::new(&args).queue(queue).priority(priority).prepare()?)
     }
 
     /// The next `count` jobs.

@@ -2,8 +2,9 @@
 //!
 //! Map: [`scenario`] has a file for each scenario; [`database`] makes the database of one run; [`producer`] and [`consumer`]
 //! are what runs; [`claims`] times what the worker takes; [`sampler`] counts in the database, once a second, what has been completed; [`meter`] and [`processor`]
-//! read what it cost; [`report`] says so.
+//! read what it cost; [`report`] says so, [`charts`] draws it; [`process`] lets workers run in processes of their own.
 
+mod charts;
 mod claims;
 mod consumer;
 mod database;
@@ -11,6 +12,7 @@ mod jobs;
 mod meter;
 mod numbers;
 mod pin;
+mod process;
 mod processor;
 mod producer;
 mod report;
@@ -39,7 +41,8 @@ struct Arguments {
     /// A role there must be allowed to create databases and to read statistics.
     #[arg(long, global = true, default_value = "postgres://postgres@127.0.0.1:5432/postgres")]
     database_url: String,
-    /// Write the report of the median run here, as JSON.
+    /// Write the report of the median run here, as JSON, and beside it charts as SVG: the rate by seconds, the latency by
+    /// percentiles.
     #[arg(long, global = true)]
     json: Option<PathBuf>,
     /// Run the scenario this often, each time in a database of its own, and report the median run.
@@ -76,6 +79,9 @@ fn run(arguments: &Arguments) -> Result {
         statements: arguments.statements,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if let Scenario::Work(options) = &arguments.scenario {
+        return runtime.block_on(process::work(options, bench.server));
+    }
     let mut reports = Vec::new();
     for run in 1..=arguments.runs {
         println!("{} ({run} of {})", arguments.scenario.name(), arguments.runs);
@@ -89,6 +95,7 @@ fn run(arguments: &Arguments) -> Result {
     }
     if let Some(path) = &arguments.json {
         fs::write(path, serde_json::to_string_pretty(&report)? + "\n")?;
+        charts::write(&report, path)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a run costs: log, full-page images, HOT updates, CPU time. A reading before, a reading after, and the difference.
+//! What a run costs: log, full-page images, transactions, HOT updates, growth, CPU time. A reading before, a reading after, and the difference.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ pub(crate) struct Meter {
 struct Reading {
     lsn: f64,
     images: f64,
+    transactions: f64,
+    table_bytes: f64,
     updates: f64,
     hot_updates: f64,
     server_seconds: Option<f64>,
@@ -30,6 +32,10 @@ pub(crate) struct Cost {
     pub(crate) wal_bytes: f64,
     /// Full-page images in it.
     pub(crate) images: f64,
+    /// Transactions of this database that have ended; sessions report them late, by a second.
+    pub(crate) transactions: f64,
+    /// Bytes that the tables of Awa have grown by.
+    pub(crate) growth_bytes: f64,
     /// CPU time of the server, without the sampler's backend.
     pub(crate) server_seconds: Option<f64>,
     /// CPU time of this process, by thread.
@@ -51,6 +57,10 @@ impl Meter {
         let row = sqlx::query(
             "select (pg_current_wal_lsn() - '0/0')::float8 as lsn,
                     (select wal_fpi::float8 from pg_stat_wal) as images,
+                    (select (xact_commit + xact_rollback)::float8 from pg_stat_database
+                      where datname = current_database()) as transactions,
+                    (select coalesce(sum(pg_total_relation_size(oid)), 0)::float8 from pg_class
+                      where relnamespace = 'awa'::regnamespace and relkind = 'r') as table_bytes,
                     (select coalesce(sum(n_tup_upd), 0)::float8 from pg_stat_user_tables
                       where schemaname = 'awa' and relname ~ '^jobs_hot_[0-7]$') as updates,
                     (select coalesce(sum(n_tup_hot_upd), 0)::float8 from pg_stat_user_tables
@@ -61,6 +71,8 @@ impl Meter {
         Ok(Reading {
             lsn: row.try_get("lsn")?,
             images: row.try_get("images")?,
+            transactions: row.try_get("transactions")?,
+            table_bytes: row.try_get("table_bytes")?,
             updates: row.try_get("updates")?,
             hot_updates: row.try_get("hot_updates")?,
             server_seconds: self.server.and_then(processor::Server::seconds),
@@ -82,6 +94,8 @@ impl Meter {
         Ok(Cost {
             wal_bytes: now.lsn - self.first.lsn,
             images: now.images - self.first.images,
+            transactions: now.transactions - self.first.transactions,
+            growth_bytes: now.table_bytes - self.first.table_bytes,
             server_seconds: now
                 .server_seconds
                 .zip(self.first.server_seconds)

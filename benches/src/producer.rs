@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::{
     Result,
     database::Scratch,
-    jobs::Jobs,
+    jobs::{Jobs, Shape},
     runtime::{self, Crew},
 };
 
@@ -43,12 +43,12 @@ pub(crate) struct Producer {
 
 impl Producer {
     /// Starts to enqueue. `handled` counts the jobs that are through.
-    pub(crate) fn start(scratch: &Scratch, offer: Offer, handled: Arc<AtomicU64>) -> Self {
+    pub(crate) fn start(scratch: &Scratch, offer: Offer, shape: Shape, handled: Arc<AtomicU64>) -> Self {
         let (stop, enqueued) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (options, stopped, counter) = (scratch.options(), Arc::clone(&stop), Arc::clone(&enqueued));
         let crew = runtime::start("producer", 1, move || async move {
             let pool = sqlx::PgPool::connect_with(options).await?;
-            let mut jobs = Jobs::new(0);
+            let mut jobs = Jobs::new(0, shape);
             let batches = (0..BATCHES_PREPARED).map(|_| jobs.batch(BATCH)).collect::<Result<Vec<_>>>()?;
             let started = Instant::now();
             for batch in batches.iter().cycle() {
@@ -95,7 +95,7 @@ async fn wait_for_turn(
 /// Enqueues `count` jobs and returns.
 pub(crate) async fn preload(scratch: &Scratch, count: usize) -> Result {
     let pool = scratch.pool(1);
-    let mut jobs = Jobs::new(0);
+    let mut jobs = Jobs::new(0, Shape::USUAL);
     let mut left = count;
     while left > 0 {
         let size = left.min(1_000);

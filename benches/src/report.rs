@@ -37,9 +37,9 @@ const SERVER_SETTINGS: &[&str] = &[
 /// Percentiles of a latency, milliseconds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Latency {
-    p50: f64,
+    pub(crate) p50: f64,
     p95: f64,
-    p99: f64,
+    pub(crate) p99: f64,
     max: f64,
 }
 
@@ -54,8 +54,15 @@ pub(crate) struct Report {
     pub(crate) per_second: Vec<f64>,
     /// What it is the latency of is in `settings`.
     pub(crate) latency_ms: Option<Latency>,
+    /// The same whole, microseconds.
+    #[serde(skip)]
+    pub(crate) histogram: Option<Histogram<u64>>,
     /// Bytes of log a job, from enqueue to completion.
     pub(crate) wal_bytes_per_job: Option<f64>,
+    /// Transactions of this database a job, those that only read too.
+    pub(crate) transactions_per_job: Option<f64>,
+    /// Bytes that the tables of Awa have grown by, their indexes included.
+    pub(crate) growth_bytes: Option<f64>,
     /// Full-page images a job.
     pub(crate) fpi_per_job: Option<f64>,
     /// The share of updates in the ring that were HOT.
@@ -69,7 +76,7 @@ pub(crate) struct Report {
     /// The same by threads.
     pub(crate) client_cpu_us_by_thread: BTreeMap<String, f64>,
     /// Figures of this scenario alone.
-    pub(crate) figures: BTreeMap<&'static str, f64>,
+    pub(crate) figures: BTreeMap<String, f64>,
     /// Scenario, server, machine, commit.
     pub(crate) settings: Map<String, Value>,
     /// `jobs_per_s` of all runs, of which this is the median one.
@@ -109,6 +116,18 @@ impl Report {
         Ok(Self { scenario, settings, ..Self::default() })
     }
 
+    /// Notes a figure of this scenario.
+    pub(crate) fn figure(&mut self, name: impl Into<String>, value: f64) {
+        self.figures.insert(name.into(), value);
+    }
+
+    /// Notes a latency, and what it is that of.
+    pub(crate) fn latency(&mut self, of: &str, micros: Histogram<u64>) {
+        self.setting("latency_ms", of);
+        self.latency_ms = Latency::of(&micros);
+        self.histogram = Some(micros);
+    }
+
     /// Notes a setting of the scenario.
     pub(crate) fn setting(&mut self, name: &str, value: impl Into<Value>) {
         self.settings.insert(name.to_owned(), value.into());
@@ -118,6 +137,8 @@ impl Report {
     pub(crate) fn cost(&mut self, cost: &Cost, jobs: f64) {
         self.wal_bytes_per_job = Some(cost.wal_bytes / jobs);
         self.fpi_per_job = Some(cost.images / jobs);
+        self.transactions_per_job = Some(cost.transactions / jobs);
+        self.growth_bytes = Some(cost.growth_bytes);
         self.server_cpu_us_per_job = cost.server_seconds.map(|seconds| seconds * 1e6 / jobs);
         let by_thread = cost.own_seconds.iter().map(|(thread, seconds)| (thread.clone(), seconds * 1e6 / jobs));
         self.client_cpu_us_by_thread = by_thread.filter(|(_, micros)| *micros > 0.0).collect();
@@ -127,9 +148,9 @@ impl Report {
     /// Takes in how long claims took.
     pub(crate) fn claims(&mut self, micros: &Histogram<u64>) {
         for (name, quantile) in [("claim_ms_p50", 0.5), ("claim_ms_p95", 0.95), ("claim_ms_p99", 0.99)] {
-            self.figures.insert(name, micros.value_at_quantile(quantile) as f64 / 1e3);
+            self.figure(name, micros.value_at_quantile(quantile) as f64 / 1e3);
         }
-        self.figures.insert("claims", micros.len() as f64);
+        self.figure("claims", micros.len() as f64);
     }
 
     /// Takes in what was completed, second by second, of which the first `seconds` count.
@@ -139,23 +160,25 @@ impl Report {
         self.jobs_per_s = mean(&self.per_second).round();
         let half = median(&self.per_second);
         let slowest = self.per_second.iter().copied().fold(f64::INFINITY, f64::min);
-        self.figures.insert("median_second", half);
-        self.figures.insert("slowest_second", slowest);
-        self.figures.insert("slowest_of_median", slowest / half);
+        self.figure("median_second", half);
+        self.figure("slowest_second", slowest);
+        self.figure("slowest_of_median", slowest / half);
         let stalled = self.per_second.iter().filter(|rate| **rate < half / 4.0).count();
-        self.figures.insert("seconds_below_a_quarter", stalled as f64);
-        if let (Some(first), Some(last)) = (self.per_second.first_chunk::<10>(), self.per_second.last_chunk::<10>()) {
-            self.figures.insert("first_10", mean(first).round());
-            self.figures.insert("last_10", mean(last).round());
-            self.figures.insert("last_10_of_first_10", mean(last) / mean(first));
+        self.figure("seconds_below_a_quarter", stalled as f64);
+        let rates = (self.per_second.first_chunk::<10>(), self.per_second.last_chunk::<10>());
+        if let (Some(first), Some(last)) = rates {
+            let (first, last) = (mean(first), mean(last));
+            self.figure("first_10", first.round());
+            self.figure("last_10", last.round());
+            self.figure("last_10_of_first_10", last / first);
         }
         let cpu: Vec<f64> = samples.cpu_per_second.iter().copied().take(seconds).collect();
         if let (Some(first), Some(last)) = (cpu.first_chunk::<10>(), cpu.last_chunk::<10>()) {
-            self.figures.insert("server_cpu_us_per_job_first_10", mean(first));
-            self.figures.insert("server_cpu_us_per_job_last_10", mean(last));
+            self.figure("server_cpu_us_per_job_first_10", mean(first));
+            self.figure("server_cpu_us_per_job_last_10", mean(last));
         }
         let dead = self.dead_tuples.values().copied().max().unwrap_or(0);
-        self.figures.insert("dead_rows_max_of_a_table", dead as f64);
+        self.figure("dead_rows_max_of_a_table", dead as f64);
     }
 
     /// The run in the middle by jobs a second, with those of all.
@@ -182,6 +205,8 @@ impl fmt::Display for Report {
         let figures = [
             ("log, bytes/job", self.wal_bytes_per_job),
             ("full-page images/job", self.fpi_per_job),
+            ("transactions/job", self.transactions_per_job),
+            ("tables grown, MiB", self.growth_bytes.map(|bytes| bytes / f64::from(1 << 20))),
             ("HOT", self.hot_ratio),
             ("server CPU, us/job", self.server_cpu_us_per_job),
             ("client CPU, us/job", self.client_cpu_us_per_job),

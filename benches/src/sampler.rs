@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{Connection as _, PgConnection, Row as _};
+use sqlx::{Connection as _, PgConnection, Row as _, postgres::PgRow};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval},
@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     Result,
     database::Scratch,
-    jobs,
+    jobs::Shape,
     numbers::grouped,
     processor,
     runtime::{self, Crew},
@@ -50,10 +50,12 @@ pub(crate) struct Samples {
     pub(crate) completed: i64,
 }
 
-/// Everything up to a floor is completed, a floor for each lane.
+/// Everything up to a floor is completed, a floor for each lane: four of each queue, one after the other.
 struct Floors {
     window: i64,
-    floors: [i64; 4],
+    queues: Vec<String>,
+    priorities: Vec<i16>,
+    floors: Vec<i64>,
     passed: i64,
     drawn: i64,
 }
@@ -61,7 +63,7 @@ struct Floors {
 impl Sampler {
     /// Samples every second until stopped; prints a line each time. What was numbered up to `from` is none of its business.
     /// Reads `window` rows beyond the floor of a lane at once.
-    pub(crate) fn start(scratch: &Scratch, from: i64, window: i64) -> Self {
+    pub(crate) fn start(scratch: &Scratch, shape: Shape, from: i64, window: i64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let options =
             scratch.options().options([("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("jit", "off")]);
@@ -69,7 +71,7 @@ impl Sampler {
         let (sampled, seconds) = watch::channel(0);
         let crew = runtime::start("sampler", 1, move || async move {
             let mut connection = PgConnection::connect_with(&options).await?;
-            let samples = sample(&mut connection, Floors::new(from, window), &sampled, &stopped).await?;
+            let samples = sample(&mut connection, Floors::new(shape, from, window), &sampled, &stopped).await?;
             connection.close().await?;
             Ok(samples)
         });
@@ -144,51 +146,74 @@ async fn note_dead_rows(connection: &mut PgConnection, most: &mut BTreeMap<Strin
 
 impl Floors {
     /// What was numbered up to `from` is passed by, uncounted.
-    const fn new(from: i64, window: i64) -> Self {
-        Self { window, floors: [from; 4], passed: 0, drawn: from }
+    fn new(shape: Shape, from: i64, window: i64) -> Self {
+        let lanes =
+            shape.queue_names().into_iter().flat_map(|queue| (1..=4).map(move |priority| (queue.clone(), priority)));
+        let (queues, priorities): (Vec<String>, Vec<i16>) = lanes.unzip();
+        Self { window, floors: vec![from; queues.len()], queues, priorities, passed: 0, drawn: from }
     }
 
     /// Jobs completed so far. Counted at least a second apart; inserting transactions are shorter here.
     async fn count(&mut self, connection: &mut PgConnection) -> Result<i64> {
         let drawn: i64 = sqlx::query_scalar("select last_value from awa.job_seq").fetch_one(&mut *connection).await?;
         let mut beyond = 0;
-        for lane in 0..self.floors.len() {
-            loop {
-                let row = sqlx::query(
-                    "with ahead as materialized (
-                         select job.seq, job.state = 'completed' as done
-                           from awa.jobs_hot as job
-                          where job.segment >= 0 and job.queue = $1 and job.priority = $2 and job.seq > $3
-                          order by job.seq
-                          limit $4
-                     ),
-                     floor as materialized (
-                         -- What was drawn before the last count is visible by now; later rows may still come in below.
-                         select least(coalesce(min(seq) filter (where not done) - 1, max(seq)), $5) as seq from ahead
-                     )
-                     select count(*) as visited,
-                            count(*) filter (where done) as done,
-                            count(*) filter (where done and ahead.seq <= floor.seq) as passed,
-                            coalesce(max(floor.seq), 0) as floor
-                       from ahead, floor",
-                )
-                .bind(jobs::QUEUE)
-                .bind(i16::try_from(lane + 1)?)
-                .bind(self.floors[lane])
-                .bind(self.window)
-                .bind(self.drawn)
-                .fetch_one(&mut *connection)
-                .await?;
+        let mut lanes: Vec<usize> = (0..self.floors.len()).collect();
+        while !lanes.is_empty() {
+            let rows = self.look(connection, &lanes).await?;
+            // A lane whose window was full and moved on has more behind it.
+            let mut full = Vec::new();
+            for (lane, row) in lanes.iter().copied().zip(rows) {
                 let (visited, passed): (i64, i64) = (row.try_get("visited")?, row.try_get("passed")?);
                 self.floors[lane] = self.floors[lane].max(row.try_get("floor")?);
                 self.passed += passed;
-                if visited < self.window || passed == 0 {
+                if visited == self.window && passed > 0 {
+                    full.push(lane);
+                } else {
                     beyond += row.try_get::<i64, _>("done")? - passed;
-                    break;
                 }
             }
+            lanes = full;
         }
         self.drawn = drawn;
         Ok(self.passed + beyond)
+    }
+
+    /// What lies beyond the floors of these lanes, a row for each, in order.
+    async fn look(&self, connection: &mut PgConnection, lanes: &[usize]) -> Result<Vec<PgRow>> {
+        let rows = sqlx::query(
+            "select found.visited, found.done, found.passed, found.floor
+               from unnest($1::text[], $2::smallint[], $3::bigint[]) with ordinality
+                        as lane (queue, priority, floor, place),
+                    lateral (
+                        with ahead as materialized (
+                            select job.seq, job.state = 'completed' as done
+                              from awa.jobs_hot as job
+                             where job.segment >= 0
+                               and job.queue = lane.queue
+                               and job.priority = lane.priority
+                               and job.seq > lane.floor
+                             order by job.seq
+                             limit $4
+                        ),
+                        floor as materialized (
+                            -- What was drawn before the last count is visible by now; later rows may still come in below.
+                            select least(coalesce(min(seq) filter (where not done) - 1, max(seq)), $5) as seq from ahead
+                        )
+                        select count(*) as visited,
+                               count(*) filter (where done) as done,
+                               count(*) filter (where done and ahead.seq <= floor.seq) as passed,
+                               coalesce(max(floor.seq), 0) as floor
+                          from ahead, floor
+                    ) as found
+              order by lane.place",
+        )
+        .bind(lanes.iter().map(|lane| self.queues[*lane].as_str()).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| self.priorities[*lane]).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| self.floors[*lane]).collect::<Vec<_>>())
+        .bind(self.window)
+        .bind(self.drawn)
+        .fetch_all(connection)
+        .await?;
+        Ok(rows)
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     Bench, Result,
     consumer::{Consumer, Kind},
     database::Scratch,
+    jobs::Shape,
     meter::Meter,
     producer::preload,
     report::Report,
@@ -22,10 +23,10 @@ const WINDOW: i64 = 5_000;
 pub(crate) struct Options {
     /// Jobs in the queue.
     #[arg(long, default_value_t = 50_000)]
-    jobs: usize,
+    pub(super) jobs: usize,
     /// Jobs that the worker holds at once.
     #[arg(long, default_value_t = 1_024)]
-    max_workers: usize,
+    pub(super) max_workers: usize,
 }
 
 /// Runs it once.
@@ -34,7 +35,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
     statements::track(&scratch, bench.statements.is_some()).await?;
     preload(&scratch, options.jobs).await?;
     let pool = scratch.pool(1);
-    let consumer = Kind::Worker { max_workers: options.max_workers };
+    let consumer = Kind::Worker { max_workers: options.max_workers, reports: false };
     let mut report = Report::new("drain", &pool).await?;
     report.setting("jobs", options.jobs);
     report.setting("consumer", format!("{consumer:?}"));
@@ -46,8 +47,8 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
 
     let started: f64 =
         sqlx::query_scalar("select extract(epoch from clock_timestamp())::float8").fetch_one(&pool).await?;
-    let sampler = Sampler::start(&scratch, 0, WINDOW);
-    let worker = Consumer::start(&scratch, consumer);
+    let sampler = Sampler::start(&scratch, Shape::USUAL, 0, WINDOW);
+    let worker = Consumer::start(&scratch, consumer, Shape::USUAL);
     worker.finish(options.jobs as u64, 0).await?;
     let samples = sampler.stop().await?;
     let cost = meter.cost(samples.server_seconds).await?;

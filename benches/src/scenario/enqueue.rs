@@ -1,7 +1,11 @@
-//! How fast jobs go in: one by one, and 1,000 a call; one producer, and eight. The measure is a plain INSERT of the same
-//! values into a plain table with two indexes, in turn with it, so that both meet the same machine.
+//! How fast jobs go in: one by one, 1,000 a call, and 10,000 by COPY; one producer, and eight. The measure is a plain INSERT of
+//! the same values into a plain table with two indexes, and for COPY a bare one into the table of jobs itself; each in turn
+//! with it, so that both meet the same machine.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
 
 use awa_model::PreparedJob;
 use hdrhistogram::Histogram;
@@ -10,43 +14,47 @@ use sqlx::PgPool;
 use crate::{
     Bench, Result,
     database::Scratch,
-    jobs::Jobs,
+    jobs::{Jobs, Shape},
     meter::{Cost, Meter},
-    report::{Latency, Report},
+    report::Report,
     runtime, statements,
 };
 
 /// Jobs in one call of the "many" kind.
 const MANY: usize = 1_000;
-/// Awa and the plain table take turns this often.
+/// Jobs in one COPY.
+const COPIED: usize = 10_000;
+/// Batches that each producer sends in turn.
+const BATCHES_PREPARED: usize = 8;
+/// Awa and the measure take turns this often.
 const ROUNDS: u32 = 3;
 
 /// What can be chosen.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long each of the eight measurements takes.
+    /// How long each of the twelve measurements takes.
     #[arg(long, default_value_t = 6)]
-    seconds: u32,
+    pub(super) seconds: u32,
 }
 
-/// The four ways to put jobs in, and what their figures are called.
-const WAYS: [Way; 4] = [
-    Way { name: "single_1", ratio: "single_1_of_plain", cpu: "single_1_cpu_of_plain", producers: 1, jobs: 1 },
-    Way { name: "single_8", ratio: "single_8_of_plain", cpu: "single_8_cpu_of_plain", producers: 8, jobs: 1 },
-    Way { name: "many_1", ratio: "many_1_of_plain", cpu: "many_1_cpu_of_plain", producers: 1, jobs: MANY },
-    Way { name: "many_8", ratio: "many_8_of_plain", cpu: "many_8_cpu_of_plain", producers: 8, jobs: MANY },
+/// The ways to put jobs in, and what their figures are called.
+const WAYS: [Way; 6] = [
+    Way { name: "single_1", producers: 1, jobs: 1 },
+    Way { name: "single_8", producers: 8, jobs: 1 },
+    Way { name: "many_1", producers: 1, jobs: MANY },
+    Way { name: "many_8", producers: 8, jobs: MANY },
+    Way { name: "copy_1", producers: 1, jobs: COPIED },
+    Way { name: "copy_8", producers: 8, jobs: COPIED },
 ];
 
-struct Way {
-    name: &'static str,
-    ratio: &'static str,
-    cpu: &'static str,
-    producers: u64,
-    jobs: usize,
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    pub(super) producers: u64,
+    pub(super) jobs: usize,
 }
 
 /// Rows that went in, what they cost, and how long each call took, microseconds.
-struct Inserted {
+pub(super) struct Inserted {
     rows: u64,
     seconds: f64,
     cost: Cost,
@@ -74,7 +82,6 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
     .execute(&pool)
     .await?;
     let mut report = Report::new("enqueue", &pool).await?;
-    report.setting("latency_ms", "one call of single_1");
     let slice = Duration::from_secs(options.seconds.into()) / ROUNDS;
     for way in &WAYS {
         let (mut ours, mut plain) = (Inserted::nothing()?, Inserted::nothing()?);
@@ -82,20 +89,18 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
             ours.add(&insert(&scratch, &pool, slice, way, true).await?)?;
             plain.add(&insert(&scratch, &pool, slice, way, false).await?)?;
         }
-        println!("  {:<10}{:>10.0} rows/s, a plain table {:.0}", way.name, ours.rate(), plain.rate());
-        report.figures.insert(way.name, ours.rate().round());
-        report.figures.insert(way.ratio, ours.rate() / plain.rate());
+        println!("  {:<10}{:>10.0} rows/s, the measure {:.0}", way.name, ours.rate(), plain.rate());
+        report.figure(way.name, ours.rate().round());
+        report.figure(format!("{}_of_plain", way.name), ours.rate() / plain.rate());
+        report.figure(format!("{}_wal_bytes", way.name), ours.cost.wal_bytes / ours.rows as f64);
         if let (Some(cpu), Some(plain_cpu)) = (ours.cpu(), plain.cpu()) {
-            report.figures.insert(way.cpu, cpu / plain_cpu);
+            report.figure(format!("{}_cpu_of_plain", way.name), cpu / plain_cpu);
         }
         if way.name == "single_1" {
             report.jobs_per_s = ours.rate().round();
-            report.latency_ms = Latency::of(&ours.calls);
+            report.latency("one call of single_1", ours.calls.clone());
             report.wal_bytes_per_job = Some(ours.cost.wal_bytes / ours.rows as f64);
             report.server_cpu_us_per_job = ours.cpu();
-        }
-        if way.name == "many_1" {
-            report.figures.insert("many_1_wal_bytes", ours.cost.wal_bytes / ours.rows as f64);
         }
     }
     if let Some(count) = bench.statements {
@@ -121,7 +126,8 @@ impl Inserted {
         Ok(())
     }
 
-    fn rate(&self) -> f64 {
+    /// Rows a second.
+    pub(super) fn rate(&self) -> f64 {
         self.rows as f64 / self.seconds
     }
 
@@ -132,7 +138,13 @@ impl Inserted {
 }
 
 /// Inserts for the length of a slice, each producer on a connection of its own.
-async fn insert(scratch: &Scratch, pool: &PgPool, slice: Duration, way: &Way, ours: bool) -> Result<Inserted> {
+pub(super) async fn insert(
+    scratch: &Scratch,
+    pool: &PgPool,
+    slice: Duration,
+    way: &Way,
+    ours: bool,
+) -> Result<Inserted> {
     let meter = Meter::start(pool.clone()).await?;
     let jobs = way.jobs;
     let crews: Vec<_> = (0..way.producers)
@@ -140,16 +152,21 @@ async fn insert(scratch: &Scratch, pool: &PgPool, slice: Duration, way: &Way, ou
             let options = scratch.options();
             runtime::start("producer", 1, move || async move {
                 let pool = PgPool::connect_with(options).await?;
-                let batches =
-                    (0..8).map(|_| Jobs::new(producer).batch(jobs)).collect::<Result<Vec<Vec<PreparedJob>>>>()?;
+                let batches = (0..BATCHES_PREPARED)
+                    .map(|_| Jobs::new(producer, Shape::USUAL).batch(jobs))
+                    .collect::<Result<Vec<Vec<PreparedJob>>>>()?;
                 let mut inserted = Inserted::nothing()?;
                 let started = Instant::now();
                 for batch in batches.iter().cycle() {
                     let call = Instant::now();
                     match (ours, batch.as_slice()) {
                         (true, [job]) => drop(awa_storage::enqueue::enqueue(&pool, job).await?),
+                        (true, many) if many.len() == COPIED => {
+                            drop(awa_storage::enqueue::enqueue_copy(&mut *pool.acquire().await?, many).await?);
+                        }
                         (true, many) => drop(awa_storage::enqueue::enqueue_many(&pool, many).await?),
                         (false, [job]) => plain_insert(&pool, job).await?,
+                        (false, many) if many.len() == COPIED => bare_copy(&pool, many).await?,
                         (false, many) => plain_insert_many(&pool, many).await?,
                     }
                     inserted.calls.record(u64::try_from(call.elapsed().as_micros())?)?;
@@ -202,5 +219,22 @@ async fn plain_insert_many(pool: &PgPool, jobs: &[PreparedJob]) -> Result {
     .bind(texts(|job| job.args.as_str()))
     .fetch_all(pool)
     .await?;
+    Ok(())
+}
+
+/// The least that a COPY of these jobs can be: four columns, as text, the rest by default.
+async fn bare_copy(pool: &PgPool, jobs: &[PreparedJob]) -> Result {
+    let mut connection = pool.acquire().await?;
+    let mut copy = connection
+        .copy_in_raw(
+            "copy awa.jobs_hot (priority, kind, queue, args) from stdin (format csv, delimiter e'\t', quote e'\x01')",
+        )
+        .await?;
+    let mut rows = String::new();
+    for job in jobs {
+        writeln!(rows, "{}\t{}\t{}\t{}", job.priority.get(), job.kind.as_str(), job.queue.as_str(), job.args)?;
+    }
+    copy.send(rows.into_bytes()).await?;
+    copy.finish().await?;
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::{
     Bench, Result, claims,
     consumer::{Consumer, Kind},
     database::Scratch,
+    jobs::Shape,
     meter::Meter,
     pin::Pin,
     producer::{Offer, Producer},
@@ -24,6 +25,8 @@ pub(super) struct Plan {
     pub(super) seconds: u32,
     /// Who takes the jobs.
     pub(super) consumer: Kind,
+    /// What they are like.
+    pub(super) shape: Shape,
     /// How fast they come.
     pub(super) offer: Offer,
     /// What stays open meanwhile.
@@ -46,6 +49,7 @@ pub(super) async fn run_in(plan: &Plan, bench: &Bench, scratch: &Scratch) -> Res
     let pool = scratch.pool(1);
     let mut report = Report::new(plan.name, &pool).await?;
     report.setting("consumer", format!("{:?}", plan.consumer));
+    report.setting("shape", format!("{:?}", plan.shape));
     report.setting("offer", format!("{:?}", plan.offer));
     report.setting("pin", plan.pin.map_or("none", Pin::name));
     let pinned = match plan.pin {
@@ -66,10 +70,10 @@ pub(super) async fn run_in(plan: &Plan, bench: &Bench, scratch: &Scratch) -> Res
         seed::due(scratch, plan.due_per_second, plan.seconds).await?;
     }
     let due = u64::from(plan.due_per_second) * u64::from(plan.seconds);
-    let consumer = Consumer::start(scratch, plan.consumer);
-    let producer = Producer::start(scratch, plan.offer, consumer.handled());
+    let consumer = Consumer::start(scratch, plan.consumer, plan.shape);
+    let producer = Producer::start(scratch, plan.offer, plan.shape, consumer.handled());
     consumer.has_begun().await;
-    let mut sampler = Sampler::start(scratch, drawn, WINDOW);
+    let mut sampler = Sampler::start(scratch, plan.shape, drawn, WINDOW);
     sampler.has_sampled(plan.seconds as usize).await;
     let enqueued = producer.stop().await?;
     consumer.finish(enqueued, due).await?;

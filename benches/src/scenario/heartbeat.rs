@@ -51,10 +51,10 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
             ],
         ),
     ] {
-        report.figures.insert(names[0], spent.statements / f64::from(options.cycles));
-        report.figures.insert(names[1], spent.wal_bytes / per_job);
+        report.figure(names[0], spent.statements / f64::from(options.cycles));
+        report.figure(names[1], spent.wal_bytes / per_job);
         if let Some(micros) = spent.server_micros {
-            report.figures.insert(names[2], micros / per_job);
+            report.figure(names[2], micros / per_job);
         }
     }
     report.jobs_per_s = (options.jobs as f64 / options.interval as f64).round();

@@ -43,8 +43,8 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
     sleepers.finish().await?;
     report.cost(&cost, options.jobs as f64);
     report.jobs_per_s = (options.jobs as f64 / took).round();
-    report.figures.insert("memory_bytes_a_job", (bytes / options.jobs as f64).round());
-    report.figures.insert("memory_mib", bytes / f64::from(1 << 20));
+    report.figure("memory_bytes_a_job", (bytes / options.jobs as f64).round());
+    report.figure("memory_mib", bytes / f64::from(1 << 20));
     pool.close().await;
     scratch.drop().await?;
     Ok(report)

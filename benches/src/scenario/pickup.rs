@@ -16,10 +16,10 @@ use tokio::time;
 use crate::{
     Bench, Result,
     database::Scratch,
-    jobs::{Jobs, Noop},
+    jobs::{Jobs, Noop, Shape},
     meter::Meter,
     numbers::Dice,
-    report::{Latency, Report},
+    report::Report,
     runtime, statements,
 };
 
@@ -33,7 +33,7 @@ const APART_MS: u64 = 200;
 pub(crate) struct Options {
     /// Jobs in all.
     #[arg(long, default_value_t = 50)]
-    jobs: usize,
+    pub(super) jobs: usize,
 }
 
 /// When handlers started, by the number of their job.
@@ -46,7 +46,6 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
     let pool = scratch.pool(1);
     let mut report = Report::new("pickup", &pool).await?;
     report.setting("jobs", options.jobs);
-    report.setting("latency_ms", "from commit to start of the handler");
 
     let (starts, stop) = (Starts::default(), CancellationToken::new());
     let (connect, seen, stopped) = (scratch.options(), Arc::clone(&starts), stop.clone());
@@ -59,7 +58,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
     time::sleep(SETTLING).await;
     let meter = Meter::start(pool.clone()).await?;
     let began = Instant::now();
-    let (mut jobs, mut dice) = (Jobs::new(0), Dice::new(7));
+    let (mut jobs, mut dice) = (Jobs::new(0, Shape::USUAL), Dice::new(7));
     let mut committed = Vec::new();
     for _ in 0..options.jobs {
         time::sleep(Duration::from_micros(APART_MS * 500 + dice.below(APART_MS * 1_000))).await;
@@ -79,7 +78,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         // A handler may start before the producer has heard of its commit.
         latencies.record(u64::try_from(start.saturating_duration_since(*committed).as_micros())?)?;
     }
-    report.latency_ms = Latency::of(&latencies);
+    report.latency("from commit to start of the handler", latencies);
     report.jobs_per_s = (options.jobs as f64 / took).round();
     report.cost(&cost, options.jobs as f64);
     pool.close().await;

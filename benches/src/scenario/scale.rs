@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use awa_storage::ring::{empty_claims, switch_claims};
 
-use super::flow::{self, Plan};
-use crate::{Bench, Result, consumer::Kind, database::Scratch, numbers::median, producer::Offer, report::Report, seed};
+use super::{
+    flow::{self, Plan},
+    pairs::Pairs,
+};
+use crate::{Bench, Result, consumer::Kind, database::Scratch, jobs::Shape, producer::Offer, report::Report, seed};
 
 /// What can be chosen.
 #[derive(clap::Args)]
@@ -47,18 +50,19 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
     let mut plan = Plan {
         name: "scale",
         seconds: options.seconds,
-        consumer: Kind::Worker { max_workers: options.max_workers },
+        consumer: Kind::Worker { max_workers: options.max_workers, reports: false },
+        shape: Shape::USUAL,
         offer: options.rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
         pin: None,
         due_per_second: 0,
     };
-    let (mut empties, mut fulls) = (Vec::new(), Vec::new());
+    let mut pairs = Pairs::default();
     for pair in 1..=options.pairs {
         let empty = Scratch::new(bench).await?;
         keep_long(&empty).await?;
         println!("  pair {pair}: empty");
         plan.due_per_second = 0;
-        empties.push(flow::run_in(&plan, bench, &empty).await?);
+        let base = flow::run_in(&plan, bench, &empty).await?;
         empty.drop().await?;
         println!("  pair {pair}: full");
         plan.due_per_second = options.due;
@@ -67,27 +71,10 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         if bench.statements.is_some() {
             print!("{report}");
         }
-        fulls.push(report);
+        pairs.push(base, report);
     }
     full.drop().await?;
-    let throughput = ratios(&empties, &fulls, |report| Some(report.jobs_per_s));
-    let claims = ratios(&empties, &fulls, |report| report.figures.get("claim_ms_p99").copied());
-    let cpu = ratios(&empties, &fulls, |report| report.server_cpu_us_per_job);
-    let mut report = Report::median(fulls).ok_or("no pair")?;
-    report.runs.clear();
-    for (name, values) in
-        [("throughput_of_empty", throughput), ("claim_p99_of_empty", claims), ("server_cpu_of_empty", cpu)]
-    {
-        report.figures.insert(name, median(&values));
-        let each: Vec<String> = values.iter().map(|value| format!("{value:.3}")).collect();
-        report.setting(&format!("{name}_by_pair"), each.join(" "));
-    }
-    if let Some(empty) = Report::median(empties) {
-        report.figures.insert("jobs_per_s_empty", empty.jobs_per_s);
-        if let Some(p99) = empty.figures.get("claim_ms_p99") {
-            report.figures.insert("claim_ms_p99_empty", *p99);
-        }
-    }
+    let mut report = pairs.report("of_empty")?;
     report.setting("scheduled", options.scheduled);
     report.setting("completed", options.completed);
     report.setting("due_per_second", options.due);
@@ -112,9 +99,4 @@ async fn forget_batches(scratch: &Scratch) -> Result {
     }
     pool.close().await;
     Ok(())
-}
-
-/// A figure of the full runs over that of their empty partners.
-fn ratios(empties: &[Report], fulls: &[Report], figure: impl Fn(&Report) -> Option<f64>) -> Vec<f64> {
-    empties.iter().zip(fulls).filter_map(|(empty, full)| Some(figure(full)? / figure(empty)?)).collect()
 }
