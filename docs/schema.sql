@@ -667,7 +667,7 @@ create function awa.check_unique_states(p_bits integer, p_field text) returns vo
 
 create function awa.check_wish(p_id bigint, p_state awa.job_state, p_more boolean) returns void immutable;
 
-create function awa.claim(p_worker uuid, p_kinds text[], p_queues text[], p_wants integer[], p_afters bigint[], p_skips smallint[], p_found_queues integer[], p_found_priorities smallint[], p_found_segments smallint[], p_found_seqs bigint[]) returns TABLE(id bigint, run_lease bigint, segment smallint, tuple text, seq bigint, priority smallint, queue text, kind text, attempt smallint, max_attempts smallint, snoozes integer, args text, metadata jsonb, tags text[], trace_context text, progress jsonb, created_at timestamp with time zone, run_at timestamp with time zone, attempted_at timestamp with time zone, deadline_at timestamp with time zone, timeout_seconds double precision) security definer;
+create function awa.claim(p_worker uuid, p_kinds text[], p_queues text[], p_wants integer[], p_afters bigint[], p_skips smallint[], p_found_queues integer[], p_found_priorities smallint[], p_found_segments smallint[], p_found_seqs bigint[], p_locks boolean) returns TABLE(id bigint, run_lease bigint, segment smallint, tuple text, seq bigint, priority smallint, queue text, kind text, attempt smallint, max_attempts smallint, snoozes integer, args text, metadata jsonb, tags text[], trace_context text, progress jsonb, created_at timestamp with time zone, run_at timestamp with time zone, attempted_at timestamp with time zone, deadline_at timestamp with time zone, timeout_seconds double precision) security definer;
 
 create function awa.claim_of(p_key bytea, p_states smallint, p_from awa.job_state, p_to awa.job_state) returns text immutable;
 

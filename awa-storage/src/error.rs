@@ -74,7 +74,7 @@ pub enum Error {
 const TRANSIENT: [&str; 10] = [
     "40001", // serialization_failure
     "40P01", // deadlock_detected
-    "55P03", // lock_not_available
+    LOCK_NOT_AVAILABLE,
     "57014", // query_canceled: a statement timeout
     "57P01", // admin_shutdown
     "57P02", // crash_shutdown
@@ -103,8 +103,11 @@ const STATEMENTS_NOT_KEPT: [&str; 2] = ["26000", "42P05"];
 /// Classes of SQLSTATE that are transient as a whole: the connection, and resources (disk, memory, connections).
 const TRANSIENT_CLASSES: [&str; 2] = ["08", "53"];
 
+/// `lock_not_available`.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+
 /// What another transaction causes that touches the same rows.
-const CONTENTION: [&str; 4] = ["40001", "40P01", "55P03", "57014"];
+const CONTENTION: [&str; 4] = ["40001", "40P01", LOCK_NOT_AVAILABLE, "57014"];
 
 impl Error {
     /// The error of a statement that takes unique keys.
@@ -154,6 +157,11 @@ impl Error {
     /// a conflict. Unlike a lost connection, this can concern a single row of a batch.
     pub fn is_contention(&self) -> bool {
         self.sqlstate().is_some_and(|code| CONTENTION.contains(&code.as_str()))
+    }
+
+    /// Whether a lock was not to be had in time.
+    pub(crate) fn is_lock_timeout(&self) -> bool {
+        self.sqlstate().is_some_and(|code| code == LOCK_NOT_AVAILABLE)
     }
 
     /// The SQLSTATE that the database answered with (PostgreSQL documentation, appendix A), if it did.

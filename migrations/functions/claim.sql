@@ -6,9 +6,16 @@
 --   p_skips    four masks a queue: bit g set leaves segment g out for that lane, unless it is the current one
 --   p_found_queues (place in p_queues, from 1), p_found_priorities, p_found_segments, p_found_seqs
 --              rows that a look found behind the cursor: claimed by seq before anything else of their lane
+--   p_locks    whether to lock rows before they are changed
 -- Inside a queue priority is strict, then found rows, then older segments first, then seq. Queues that are paused are
 -- passed by. Rows that somebody has locked are passed by: a look finds them should they stay available.
--- Index: dispatch of each segment, all keys inside the lateral. Locks the rows it claims, in dispatch order; waits for none.
+-- A lock of its own is a fourth of what a claim logs. Without p_locks a claim that gets the gate of its queue takes rows whose
+-- header names no transaction, which nobody has ever locked or changed, and changes them right away. Somebody who locks one in
+-- these milliseconds lets it fail with 55P03, and so does a segment that is being emptied: it is to be repeated with p_locks. So
+-- is one that came back short, since it passes by rows that were locked once and are free again.
+-- Index: dispatch of each segment, all keys inside the lateral. Locks the gates of the queues, if the rows need no locks, and the
+-- rows it claims, in dispatch order; waits for none, except without p_locks for a fiftieth of a second (lock_timeout, until the
+-- transaction ends).
 -- Every batch is listed in awa.active_claims by the statement that claims it.
 do $install$
 declare
@@ -49,7 +56,21 @@ declare
                               select ahead.tuple
                                 from (select waiting.ctid as tuple
                                         from awa.jobs_hot_@segment as waiting
-                                       where waiting.queue = this_queue
+                                       where alone
+                                         and waiting.queue = this_queue
+                                         and waiting.priority = lane.priority
+                                         and waiting.seq > lane.after
+                                         and waiting.state = 'available'
+                                         and waiting.kind = any (p_kinds)
+                                         and waiting.xmax = '0'
+                                       order by waiting.seq
+                                       limit want) as ahead
+                              union all
+                              select ahead.tuple
+                                from (select waiting.ctid as tuple
+                                        from awa.jobs_hot_@segment as waiting
+                                       where not alone
+                                         and waiting.queue = this_queue
                                          and waiting.priority = lane.priority
                                          and waiting.seq > lane.after
                                          and waiting.state = 'available'
@@ -90,7 +111,8 @@ create or replace function awa.claim(
     p_found_queues integer[],
     p_found_priorities smallint[],
     p_found_segments smallint[],
-    p_found_seqs bigint[]
+    p_found_seqs bigint[],
+    p_locks boolean
 )
     returns table (
         id bigint,
@@ -131,6 +153,9 @@ declare
     part             smallint;
     newest           integer;
     step             record;
+    alone            boolean;
+    -- A gate is a lock of its own, of which a server has few.
+    gates_max        constant integer := 64;
     this_queue       text;
     want             integer;
     got              integer;
@@ -147,6 +172,11 @@ begin
         want := p_wants[i];
         continue when want <= 0
             or exists (select from awa.queues as setting where setting.name = this_queue and setting.paused);
+        alone := not p_locks and cardinality(p_queues) <= gates_max
+            and pg_try_advisory_xact_lock(1096237386, hashtext(this_queue));
+        if alone then
+            perform set_config('lock_timeout', '20ms', true);
+        end if;
         for step in
             select * from awa.claim_steps(ring.oldest, ring.current, p_skips[4 * i - 3 : 4 * i],
                                           i, p_found_queues, p_found_priorities, p_found_segments)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use awa_model::{Kind, QueueName, WorkerId};
-use sqlx::{PgExecutor, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::{
@@ -28,6 +28,8 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// A claim after a short answer starts at the exact cursor, at most this often and this often times its own duration.
 const EARLY_INTERVAL: Duration = Duration::from_millis(10);
 const EARLY_SHARE: u32 = 4;
+/// How long claims lock rows first after one without was in somebody's way.
+const LOCKS_FOR: Duration = Duration::from_secs(1);
 
 /// What one process knows about its lanes; shared by its dispatcher and its ticker.
 pub struct Cursors {
@@ -48,6 +50,8 @@ struct State {
     last_asked: Option<Instant>,
     last_claim_short: bool,
     next_early: Option<Instant>,
+    /// Somebody locked rows while a claim took them without a lock: until then claims lock first.
+    locks_until: Option<Instant>,
     persisted: Vec<i64>,
 }
 
@@ -111,9 +115,26 @@ impl Cursors {
     /// The claim is committed when this returns, synchronously, so that a lease number is never handed out twice. If it
     /// fails or the future is dropped, the statement may still have committed: such attempts are rescued once they are
     /// stale, like those of a crashed process.
-    pub async fn claim(&self, db: impl PgExecutor<'_>, wants: &[(QueueName, usize)]) -> Result<Vec<Claimed>, Error> {
+    pub async fn claim(&self, pool: &PgPool, wants: &[(QueueName, usize)]) -> Result<Vec<Claimed>, Error> {
+        let request = self.request(wants, Instant::now());
+        // What such a claim passes by, the next one after a short answer finds.
+        let locks = request.early || self.lock().locks_until.is_some_and(|until| Instant::now() < until);
+        match self.claim_by(pool, &request, locks).await {
+            Err(error) if !locks && error.is_lock_timeout() => {
+                self.lock().locks_until = Some(Instant::now() + LOCKS_FOR);
+                self.claim_by(pool, &request, true).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// The same on a connection that may be in a transaction, which decides whether the claim takes effect.
+    pub async fn claim_in(&self, db: &mut PgConnection, wants: &[(QueueName, usize)]) -> Result<Vec<Claimed>, Error> {
+        self.claim_by(db, &self.request(wants, Instant::now()), true).await
+    }
+
+    async fn claim_by(&self, db: impl PgExecutor<'_>, request: &Request, locks: bool) -> Result<Vec<Claimed>, Error> {
         let started = Instant::now();
-        let request = self.request(wants, started);
         if request.wanted() == 0 {
             return Ok(Vec::new());
         }
@@ -130,10 +151,11 @@ impl Cursors {
             &request.found_priorities,
             &request.found_segments,
             &request.found_seqs,
+            locks,
         )
         .fetch_all(db)
         .await?;
-        self.answered(&request, &rows, started);
+        self.answered(request, &rows, started);
         Ok(rows.into_iter().filter_map(readable).collect())
     }
 
@@ -437,6 +459,7 @@ impl State {
             last_asked: None,
             last_claim_short: false,
             next_early: None,
+            locks_until: None,
             persisted: marks.to_vec(),
         }
     }

@@ -3,7 +3,8 @@
 use awa_storage::testing::TestDatabase;
 
 use crate::support::{
-    claim, claim_all, cursors, execute, insert, insert_as, kind, number, open_writer, queue, sorted, tick_until, worker,
+    claim, claim_all, claim_of, cursors, execute, insert, insert_as, kind, number, open_writer, queue, sorted,
+    tick_until, worker,
 };
 
 #[tokio::test]
@@ -34,7 +35,7 @@ async fn a_claim_is_bounded_by_the_free_capacity_of_each_queue() {
     let cursors = awa_storage::Cursors::new(worker(), &[kind()], &[queue("a"), queue("b"), queue("c")]);
     cursors.load(&pool).await.expect("marks");
     let wants = [(queue("a"), 2), (queue("b"), 3), (queue("c"), 4)];
-    let claimed = cursors.claim(&pool, &wants).await.expect("a claim");
+    let claimed = claim_of(&cursors, &pool, &wants).await;
     let of = |name: &str| claimed.iter().filter(|job| job.queue.as_str() == name).count();
     assert_eq!((of("a"), of("b"), of("c")), (2, 3, 0));
 }
@@ -203,7 +204,7 @@ async fn a_claim_that_rolls_back_is_claimed_again() {
     let rows = insert(&pool, 0, 4).await;
     let mut writer = open_writer(&database).await;
     let taken: Vec<i64> = sqlx::query_scalar(
-        "select id from awa.claim($1, '{noop}', '{default}', '{2}', '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}')",
+        "select id from awa.claim($1, '{noop}', '{default}', '{2}', '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}', true)",
     )
     .bind(theirs.get())
     .fetch_all(&mut writer)
@@ -268,7 +269,7 @@ async fn a_new_process_starts_warm(finished: i64) {
                  where relname like 'jobs\\_hot%'";
     let claimed: Vec<i64> = sqlx::query_scalar(
         "select id from awa.claim($1, '{noop}', '{default}', '{9}', array_fill($2::bigint, array[4]), '{0,0,0,0}',
-                                  '{}', '{}', '{}', '{}')",
+                                  '{}', '{}', '{}', '{}', false)",
     )
     .bind(worker().get())
     .bind(second.safe_horizon())

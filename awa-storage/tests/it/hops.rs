@@ -14,11 +14,12 @@ use sqlx::PgPool;
 
 use crate::restart::Restarting;
 use crate::scene::{changed, count, insert_full, kinds, queue, registered, rescue_all, row, run};
+use crate::support::claim_of;
 
 /// Claims the one job there is, as a worker that beats once and has a deadline.
 pub(crate) async fn claimed(pool: &PgPool) -> Claimed {
     let cursors = Cursors::new(registered(pool).await, &kinds(&["full"]), &[queue("lane")]);
-    let mut jobs = cursors.claim(pool, &[(queue("lane"), 1)]).await.expect("a claim");
+    let mut jobs = claim_of(&cursors, pool, &[(queue("lane"), 1)]).await;
     run(pool, "update awa.jobs_hot set heartbeat_at = now() where state = 'running'").await;
     jobs.pop().expect("the job")
 }

@@ -10,6 +10,7 @@ mod callback_keys;
 mod callback_races;
 mod callback_timeout;
 mod claim;
+mod claim_alone;
 mod claims;
 mod clock_back;
 mod completing;

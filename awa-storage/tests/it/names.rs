@@ -26,7 +26,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use crate::producing::{new, unique};
 use crate::scene::{LIMITS, count, run, states, text};
-use crate::support::worker;
+use crate::support::{claim_of, worker};
 
 /// What has broken queues of this kind before, and what a wildcard or an internal key may look like.
 pub(crate) const NAMES: [&str; 28] = [
@@ -96,7 +96,7 @@ async fn everything(pool: &PgPool, name: &'static str) {
 
     let cursors = Cursors::new(me, std::slice::from_ref(&kind), std::slice::from_ref(&queue));
     cursors.load(pool).await.expect("marks");
-    let mut claimed = cursors.claim(pool, &[(queue.clone(), 10)]).await.expect("a claim");
+    let mut claimed = claim_of(&cursors, pool, &[(queue.clone(), 10)]).await;
     assert_eq!(
         claimed.iter().map(|job| (job.kind.as_str(), job.queue.as_str())).collect::<Vec<_>>(),
         [(name, name); 2]
@@ -121,7 +121,7 @@ async fn everything(pool: &PgPool, name: &'static str) {
     cursors.tick(pool).await.expect("a tick");
     cursors.persist_marks(pool).await.expect("kept");
     cursors.pulse(pool, true).await.expect("a pulse");
-    let claimed = cursors.claim(pool, &[(queue.clone(), 10)]).await.expect("a claim");
+    let claimed = claim_of(&cursors, pool, &[(queue.clone(), 10)]).await;
     assert_eq!(claimed.len(), 2, "{name:?}");
     let fail = |lease| Settlement { lease, verdict: Verdict::Fail { error: name.to_owned() }, progress: None };
     let held: Vec<Held> = claimed.iter().map(|job| job.lease.held()).collect();
@@ -222,7 +222,7 @@ async fn names_that_look_like_wildcards_mean_the_queue_of_that_name() {
         let cursors = Cursors::new(worker(), &[Kind::new("work").expect("a kind")], &queues);
         cursors.load(&pool).await.expect("marks");
         let wants: Vec<_> = queues.iter().map(|queue| (queue.clone(), 9)).collect();
-        let claimed = cursors.claim(&pool, &wants).await.expect("a claim");
+        let claimed = claim_of(&cursors, &pool, &wants).await;
         let mut from: Vec<&str> = claimed.iter().map(|job| job.queue.as_str()).collect();
         from.sort_unstable();
         assert_eq!(from, others);
@@ -348,7 +348,7 @@ const CALLS: [&str; 39] = [
     "select awa.idle_writers('{1,2}')",
     "select awa.look('{q}', '{2}', '{0}', '{9}', '{9}', '{k}', 100)",
     "select awa.still_available('{1}', '{q}', '{2}', '{0}', '{1}')",
-    "select awa.claim('00000000-0000-0000-0000-000000000001', '{k}', '{q}', '{9}', '{0,0,0,0}', '{0,0,0,0}', '{1}', '{2}', '{0}', '{1}')",
+    "select awa.claim('00000000-0000-0000-0000-000000000001', '{k}', '{q}', '{9}', '{0,0,0,0}', '{0,0,0,0}', '{1}', '{2}', '{0}', '{1}', false)",
     "select awa.beat('{0,0}', '{1,2}', '{1,1}', '{null,\"{}\"}')",
     "select awa.complete(0::smallint, '{\"(0,1)\"}', '{1}', '{1}', '{\"{}\"}')",
     "select awa.settle_batch('{0}', '{2}', '{1}', '{retry}', '{0}', '{e}', '{\"{}\"}', null)",

@@ -41,10 +41,10 @@ async fn counters(connection: &mut PgConnection) -> Reads {
 
 const CLAIM: &str =
     "select count(*) from awa.claim('00000000-0000-0000-0000-000000000001', '{noop}', '{default}', '{50}',
-    '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}')";
+    '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}', true)";
 /// Its cursor is behind the whole of any backlog here.
 const CLAIM_FROM_CURSOR: &str = "select count(*) from awa.claim('00000000-0000-0000-0000-000000000001', '{noop}',
-    '{default}', '{50}', '{300000,300000,300000,300000}', '{0,0,0,0}', '{1}', '{2}', '{0}', '{7}')";
+    '{default}', '{50}', '{300000,300000,300000,300000}', '{0,0,0,0}', '{1}', '{2}', '{0}', '{7}', false)";
 const LOOK: &str =
     "select count(*) from awa.look('{default}', '{2}', '{19900}', '{20000}', '{20000}', '{noop}', 20000)";
 const STILL: &str = "select count(*) from awa.still_available('{0,1}', '{default,default}', '{2,2}', '{0,0}', '{7,8}')";

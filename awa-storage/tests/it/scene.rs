@@ -12,6 +12,8 @@ use awa_storage::{
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
+use crate::support::claim_of;
+
 /// Every column that a job can have, each with a value of its own that no default gives.
 const FULL: &str = "created_at, run_at, timeout, priority, max_attempts, unique_states, run_lease, attempted_at, snoozes,
     errors_dropped, attempt, kind, queue, args, metadata, tags, trace_context, unique_key, progress, result, errors, state";
@@ -121,7 +123,7 @@ pub(crate) async fn running(pool: &PgPool, kind: &'static str, number: usize) ->
 pub(crate) async fn claim(pool: &PgPool, worker: WorkerId, kind: &'static str, number: usize) -> Vec<Claimed> {
     let cursors = Cursors::new(worker, &kinds(&[kind]), &[queue("default")]);
     cursors.load(pool).await.expect("marks");
-    let claimed = cursors.claim(pool, &[(queue("default"), number)]).await.expect("a claim");
+    let claimed = claim_of(&cursors, pool, &[(queue("default"), number)]).await;
     assert_eq!(claimed.len(), number);
     claimed
 }

@@ -52,9 +52,15 @@ pub(crate) async fn insert_as(
         .expect("rows inserted")
 }
 
-/// Claims up to `want` jobs of queue `default`.
+/// Claims up to `want` jobs of queue `default`, those that were ever locked too.
 pub(crate) async fn claim(cursors: &Cursors, pool: &PgPool, want: usize) -> Vec<Claimed> {
-    cursors.claim(pool, &[(queue("default"), want)]).await.expect("a claim")
+    claim_of(cursors, pool, &[(queue("default"), want)]).await
+}
+
+/// Claims from any queues, jobs that were ever locked too.
+pub(crate) async fn claim_of(cursors: &Cursors, pool: &PgPool, wants: &[(QueueName, usize)]) -> Vec<Claimed> {
+    let mut connection = pool.acquire().await.expect("a connection");
+    cursors.claim_in(&mut connection, wants).await.expect("a claim")
 }
 
 /// Claims until nothing more comes.

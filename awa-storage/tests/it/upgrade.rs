@@ -15,7 +15,7 @@ use sqlx::PgPool;
 use tokio::task::JoinSet;
 
 use crate::scene::{begin, count, kinds, rescue_all, run, states, text};
-use crate::support::{queue, worker};
+use crate::support::{claim_of, queue, worker};
 
 /// The embedded schema and one migration more, as the next release may bring it.
 fn next_release(sql: &'static str) -> Schema {
@@ -44,7 +44,7 @@ async fn work(pool: PgPool, stop: Arc<AtomicBool>) -> i64 {
             run(&pool, "insert into awa.jobs_hot (kind) select 'live' from generate_series(1, 5)").await;
         }
         cursors.tick(&pool).await.expect("a tick");
-        let claimed = cursors.claim(&pool, &[(queue("default"), 20)]).await.expect("a claim");
+        let claimed = claim_of(&cursors, &pool, &[(queue("default"), 20)]).await;
         if stopping && claimed.is_empty() {
             return completed;
         }

@@ -222,13 +222,13 @@ impl Pass {
     /// nothing is left counts.
     async fn next(&self, db: &mut PgConnection, shared: &Shared) -> Result<Option<Claimed>, Error> {
         let wants = [(self.queue.clone(), 1)];
-        if let Some(claimed) = self.engine.cursors.claim(&mut *db, &wants).await?.pop() {
+        if let Some(claimed) = self.engine.cursors.claim_in(db, &wants).await?.pop() {
             return Ok(Some(claimed));
         }
         promote_due(db).await?;
         let fresh = Cursors::new(self.engine.worker, &shared.registry.kinds(), std::slice::from_ref(&self.queue));
         fresh.load(&mut *db).await?;
-        Ok(fresh.claim(&mut *db, &wants).await?.pop())
+        Ok(fresh.claim_in(db, &wants).await?.pop())
     }
 
     /// Runs a claimed job to its end, and serves what it asks for meanwhile.
