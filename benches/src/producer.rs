@@ -1,4 +1,4 @@
-//! Producers: batches through `awa.enqueue_batch`, as fast as a cap on the backlog or an offered rate allows.
+//! Producers: batches through `awa.enqueue_batch` or COPY, as fast as a cap on the backlog or an offered rate allows.
 
 use std::{
     sync::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use awa_storage::enqueue::enqueue_many;
+use awa_storage::enqueue::{enqueue_copy, enqueue_many};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
@@ -34,6 +34,15 @@ pub(crate) enum Offer {
     Rate(u64),
 }
 
+/// How a producer enqueues a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Call {
+    /// One statement with an array a column.
+    Insert,
+    /// COPY.
+    Copy,
+}
+
 /// A producer at work.
 pub(crate) struct Producer {
     stop: Arc<AtomicBool>,
@@ -43,7 +52,7 @@ pub(crate) struct Producer {
 
 impl Producer {
     /// Starts to enqueue. `handled` counts the jobs that are through.
-    pub(crate) fn start(scratch: &Scratch, offer: Offer, shape: Shape, handled: Arc<AtomicU64>) -> Self {
+    pub(crate) fn start(scratch: &Scratch, offer: Offer, shape: Shape, call: Call, handled: Arc<AtomicU64>) -> Self {
         let (stop, enqueued) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (options, stopped, counter) = (scratch.options(), Arc::clone(&stop), Arc::clone(&enqueued));
         let crew = runtime::start("producer", 1, move || async move {
@@ -55,7 +64,10 @@ impl Producer {
                 if !wait_for_turn(offer, started, &counter, &handled, &stopped).await {
                     break;
                 }
-                let inserted = enqueue_many(&pool, batch).await?;
+                let inserted = match call {
+                    Call::Insert => enqueue_many(&pool, batch).await?,
+                    Call::Copy => enqueue_copy(&mut *pool.acquire().await?, batch).await?,
+                };
                 counter.fetch_add(inserted.len() as u64, Ordering::Relaxed);
             }
             pool.close().await;

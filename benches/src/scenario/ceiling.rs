@@ -1,7 +1,14 @@
 //! What the statements can do: claim and complete in a bare loop beside a producer. No worker can be faster.
 
 use super::flow::{self, Plan};
-use crate::{Bench, Result, consumer::Kind, jobs::Shape, pin::Pin, producer::Offer, report::Report};
+use crate::{
+    Bench, Result,
+    consumer::Kind,
+    jobs::Shape,
+    pin::Pin,
+    producer::{Call, Offer},
+    report::Report,
+};
 
 /// Loops that claim and complete, unless another number is asked for.
 pub(super) const LOOPS: usize = 2;
@@ -39,6 +46,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         consumer: Kind::Bare { loops: options.loops, batch: options.batch },
         shape: Shape::USUAL,
         offer: options.rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
+        call: Call::Insert,
         pin: options.pin,
         due_per_second: 0,
     };

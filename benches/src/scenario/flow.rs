@@ -8,7 +8,7 @@ use crate::{
     jobs::Shape,
     meter::Meter,
     pin::Pin,
-    producer::{Offer, Producer},
+    producer::{Call, Offer, Producer},
     report::Report,
     sampler::Sampler,
     seed, statements,
@@ -29,6 +29,8 @@ pub(super) struct Plan {
     pub(super) shape: Shape,
     /// How fast they come.
     pub(super) offer: Offer,
+    /// How they are enqueued.
+    pub(super) call: Call,
     /// What stays open meanwhile.
     pub(super) pin: Option<Pin>,
     /// Deferred jobs that become due meanwhile.
@@ -51,6 +53,7 @@ pub(super) async fn run_in(plan: &Plan, bench: &Bench, scratch: &Scratch) -> Res
     report.setting("consumer", format!("{:?}", plan.consumer));
     report.setting("shape", format!("{:?}", plan.shape));
     report.setting("offer", format!("{:?}", plan.offer));
+    report.setting("call", format!("{:?}", plan.call));
     report.setting("pin", plan.pin.map_or("none", Pin::name));
     let pinned = match plan.pin {
         Some(pin) => Some(pin.open(scratch).await?),
@@ -71,7 +74,7 @@ pub(super) async fn run_in(plan: &Plan, bench: &Bench, scratch: &Scratch) -> Res
     }
     let due = u64::from(plan.due_per_second) * u64::from(plan.seconds);
     let consumer = Consumer::start(scratch, plan.consumer, plan.shape);
-    let producer = Producer::start(scratch, plan.offer, plan.shape, consumer.handled());
+    let producer = Producer::start(scratch, plan.offer, plan.shape, plan.call, consumer.handled());
     consumer.has_begun().await;
     let mut sampler = Sampler::start(scratch, plan.shape, drawn, WINDOW);
     sampler.has_sampled(plan.seconds as usize).await;

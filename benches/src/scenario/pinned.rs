@@ -2,7 +2,14 @@
 //! the cursors from moving. Averages hide stalls: look at the seconds.
 
 use super::flow::{self, Plan};
-use crate::{Bench, Result, consumer::Kind, jobs::Shape, pin::Pin, producer::Offer, report::Report};
+use crate::{
+    Bench, Result,
+    consumer::Kind,
+    jobs::Shape,
+    pin::Pin,
+    producer::{Call, Offer},
+    report::Report,
+};
 
 /// Jobs a second offered beside a reader of awa.jobs_hot. No segment can be emptied then, so the table grows with the rate.
 const HOT_READER_RATE: u64 = 8_000;
@@ -36,6 +43,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         consumer: Kind::Worker { max_workers: options.max_workers, reports: false },
         shape: Shape::USUAL,
         offer: rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
+        call: Call::Insert,
         pin: Some(options.pin),
         due_per_second: 0,
     };

@@ -2,7 +2,7 @@
 //! that a slow machine does not look like a slow release.
 
 use super::{ceiling, drain, enqueue, flow, latency, pairs::Pairs, pickup, sustained};
-use crate::{Bench, Result, consumer::Kind, database::Scratch, report::Report};
+use crate::{Bench, Result, consumer::Kind, database::Scratch, producer::Call, report::Report};
 
 /// What can be chosen.
 #[derive(clap::Args)]
@@ -23,7 +23,14 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
     pool.close().await;
     scratch.drop().await?;
 
-    let plan = sustained::Options { seconds: options.seconds, max_workers: 1_024, backlog: 10_000, rate: None }.plan();
+    let plan = sustained::Options {
+        seconds: options.seconds,
+        max_workers: 1_024,
+        backlog: 10_000,
+        rate: None,
+        call: Call::Insert,
+    }
+    .plan();
     let bare =
         flow::Plan { name: "ceiling", consumer: Kind::Bare { loops: ceiling::LOOPS, batch: ceiling::BATCH }, ..plan };
     let mut pairs = Pairs::default();

@@ -10,7 +10,15 @@ use super::{
     flow::{self, Plan},
     pairs::Pairs,
 };
-use crate::{Bench, Result, consumer::Kind, database::Scratch, jobs::Shape, producer::Offer, report::Report, seed};
+use crate::{
+    Bench, Result,
+    consumer::Kind,
+    database::Scratch,
+    jobs::Shape,
+    producer::{Call, Offer},
+    report::Report,
+    seed,
+};
 
 /// What can be chosen.
 #[derive(clap::Args)]
@@ -53,6 +61,7 @@ pub(crate) async fn run(options: &Options, bench: &Bench) -> Result<Report> {
         consumer: Kind::Worker { max_workers: options.max_workers, reports: false },
         shape: Shape::USUAL,
         offer: options.rate.map_or(Offer::Backlog(options.backlog), Offer::Rate),
+        call: Call::Insert,
         pin: None,
         due_per_second: 0,
     };

@@ -1,7 +1,13 @@
 //! What one worker process does for as long as jobs keep coming.
 
 use super::flow::{self, Plan};
-use crate::{Bench, Result, consumer::Kind, jobs::Shape, producer::Offer, report::Report};
+use crate::{
+    Bench, Result,
+    consumer::Kind,
+    jobs::Shape,
+    producer::{Call, Offer},
+    report::Report,
+};
 
 /// What can be chosen.
 #[derive(clap::Args)]
@@ -18,6 +24,9 @@ pub(crate) struct Options {
     /// Offer so many jobs a second instead.
     #[arg(long)]
     pub(super) rate: Option<u64>,
+    /// How the producer enqueues.
+    #[arg(long, value_enum, default_value_t = Call::Insert)]
+    pub(super) call: Call,
 }
 
 impl Options {
@@ -29,6 +38,7 @@ impl Options {
             consumer: Kind::Worker { max_workers: self.max_workers, reports: false },
             shape: Shape::USUAL,
             offer: self.rate.map_or(Offer::Backlog(self.backlog), Offer::Rate),
+            call: self.call,
             pin: None,
             due_per_second: 0,
         }
