@@ -151,6 +151,51 @@ comment on column awa.cron_ticks.missed_since is 'With missed: the first of the 
 comment on column awa.cron_ticks.handled_at is 'When it was handled.';
 CREATE INDEX cron_ticks_handled ON awa.cron_ticks (handled_at);
 
+create table awa.duties (
+    name                 text                     collate "C" not null,
+    holder               uuid                     not null,
+    term                 bigint,
+    left_out             boolean                  not null default false,
+    passes               bigint                   not null default 0,
+    changed              bigint                   not null default 0,
+    failures             bigint                   not null default 0,
+    began_at             timestamp with time zone,
+    ended_at             timestamp with time zone,
+    took                 interval,
+    last_changed         bigint,
+    is_caught_up         boolean,
+    next_at              timestamp with time zone,
+    failed_at            timestamp with time zone,
+    walk_segment         smallint,
+    walk_after           bigint,
+    walked_at            timestamp with time zone,
+    finds                bigint,
+    told_at              timestamp with time zone not null default now(),
+    error                text,
+    constraint duties_pkey PRIMARY KEY (name)
+) with (fillfactor=20);
+comment on table awa.duties is 'What each duty of maintenance did last: written by the leader as it renews its lease, and at the end of a tick.';
+comment on column awa.duties.name is 'The duty, as awa maintain --without calls it.';
+comment on column awa.duties.holder is 'The process that told this.';
+comment on column awa.duties.term is 'The term in which it told; null for a tick, which nobody is elected for.';
+comment on column awa.duties.left_out is 'The process that leads does not do this duty, by its configuration.';
+comment on column awa.duties.passes is 'Passes that ended well, in this term or tick.';
+comment on column awa.duties.changed is 'Rows, batches or segments that they changed.';
+comment on column awa.duties.failures is 'Passes that have failed since the last that ended well.';
+comment on column awa.duties.began_at is 'When the last pass began. Later than ended_at: it goes on.';
+comment on column awa.duties.ended_at is 'When the last pass ended, well or not.';
+comment on column awa.duties.took is 'How long that one took.';
+comment on column awa.duties.last_changed is 'What that one changed; null if it failed.';
+comment on column awa.duties.is_caught_up is 'Whether it left nothing that could be done at once; null if it failed.';
+comment on column awa.duties.next_at is 'When the next pass was meant to begin; null after a tick.';
+comment on column awa.duties.failed_at is 'When a pass failed last, in whatever term.';
+comment on column awa.duties.walk_segment is 'Of the audit: the segment that it walks through; -1 for the parked rows.';
+comment on column awa.duties.walk_after is 'Of the audit: the job behind which it goes on.';
+comment on column awa.duties.walked_at is 'Of the audit: when it last reached the end of all segments.';
+comment on column awa.duties.finds is 'Of the audit: bugs that it found, in this term or tick.';
+comment on column awa.duties.told_at is 'When this was written.';
+comment on column awa.duties.error is 'With what, cut to 1000 characters.';
+
 create table awa.job_unique_claims (
     unique_key           bytea                    not null,
     job_id               bigint                   not null,
@@ -410,6 +455,7 @@ create table awa.ring (
     stuck_reason         text,
     segment_age_max      interval,
     snapshot_patience    interval                 not null default '00:05:00'::interval,
+    expected_bytes_max   bigint                   not null default '68719476736'::bigint,
     stuck_since          timestamp with time zone,
     clean_generation     bigint,
     clean_since          timestamp with time zone,
@@ -418,6 +464,7 @@ create table awa.ring (
     constraint ring_check CHECK (oldest >= 0 AND (current - oldest) >= 0 AND (current - oldest) <= 7),
     constraint ring_claims_part_check CHECK (claims_part = ANY (ARRAY[0, 1])),
     constraint ring_completed_retention_check CHECK (completed_retention >= '00:00:00'::interval),
+    constraint ring_expected_bytes_max_check CHECK (expected_bytes_max >= 0),
     constraint ring_failed_retention_check CHECK (failed_retention >= '00:00:00'::interval),
     constraint ring_pkey PRIMARY KEY (singleton),
     constraint ring_segment_age_max_check CHECK (segment_age_max > '00:00:00'::interval),
@@ -440,6 +487,7 @@ comment on column awa.ring.segment_bytes_max is 'A segment that has grown this l
 comment on column awa.ring.stuck_reason is 'Why the oldest segment could not be emptied when it was last tried; null when nothing is in the way.';
 comment on column awa.ring.segment_age_max is 'A segment that has been current for so long is closed; null: a sixth of the retention of completed jobs.';
 comment on column awa.ring.snapshot_patience is 'How long emptying a segment waits for transactions that are older than the last row that left it.';
+comment on column awa.ring.expected_bytes_max is 'awa.status warns when ended jobs, kept as long as they are, are expected to take more; 0: never.';
 comment on column awa.ring.stuck_since is 'Since when there has been a stuck_reason; null when nothing is in the way.';
 comment on column awa.ring.clean_generation is 'The generation that was found to hold nothing but expired rows; null for none.';
 comment on column awa.ring.clean_since is 'When that was.';
@@ -613,6 +661,8 @@ create function awa.audit(p_segment smallint, p_after bigint, p_rows integer, p_
 
 create function awa.await_snapshots(p_oldest bigint) returns integer;
 
+create function awa.backlogs(p_limit integer, p_stale_after interval) returns TABLE(name text, waiting bigint, is_all boolean, since timestamp with time zone, allowed interval) stable;
+
 create function awa.backoff(p_attempt integer) returns interval;
 
 create function awa.batch_unique_keys(p_ids bigint[], p_dues timestamp with time zone[], p_kinds text[], p_queues text[], p_args jsonb[], p_unique_states smallint[], p_unique_by_queue boolean[], p_unique_by_args boolean[], p_unique_fields jsonb[], p_unique_periods double precision[]) returns TABLE(unique_keys bytea[], slots integer[], wanted_keys bytea[], wanted_ids bigint[]) stable;
@@ -683,7 +733,7 @@ create function awa.complete_in(p_segment smallint, p_id bigint, p_lease bigint,
 
 create function awa.complete_row(p_segment smallint, p_id bigint, p_lease bigint, p_result jsonb) returns boolean;
 
-create function awa.configure_ring(completed_retention interval DEFAULT NULL::interval, failed_retention interval DEFAULT NULL::interval, cancelled_retention interval DEFAULT NULL::interval, segment_bytes_max bigint DEFAULT NULL::bigint, segment_age_max interval DEFAULT NULL::interval, snapshot_patience interval DEFAULT NULL::interval) returns void security definer;
+create function awa.configure_ring(completed_retention interval DEFAULT NULL::interval, failed_retention interval DEFAULT NULL::interval, cancelled_retention interval DEFAULT NULL::interval, segment_bytes_max bigint DEFAULT NULL::bigint, segment_age_max interval DEFAULT NULL::interval, snapshot_patience interval DEFAULT NULL::interval, expected_bytes_max bigint DEFAULT NULL::bigint) returns void security definer;
 
 create function awa.contract_version() returns integer immutable security definer;
 
@@ -701,6 +751,8 @@ create function awa.delete_schedule(name text) returns boolean security definer;
 
 create function awa.due_schedules(p_limit integer) returns TABLE(name text, expression text, timezone text, missed text, catch_up_max integer, revision bigint, planned boolean, next_at timestamp with time zone, is_waiting boolean, now timestamp with time zone) security definer;
 
+create function awa.duty_statuses(p_limit integer, p_stale_after interval) returns jsonb stable;
+
 create function awa.edit(INOUT job_id bigint, changes jsonb, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
 create function awa.empty_claims(p_newer_max integer, OUT outcome text, OUT looked bigint, OUT copied bigint) returns record security definer;
@@ -716,6 +768,8 @@ create function awa.enqueue_one(p_kind text, p_queue text, p_priority smallint, 
 create function awa.error_text(p_text text) returns text immutable;
 
 create function awa.excerpt(p_text text) returns text immutable;
+
+create function awa.expected_size(p_limit integer) returns jsonb stable;
 
 create function awa.expire_callbacks(p_after_due timestamp with time zone, p_after_id uuid, p_limit integer, OUT ids bigint[], OUT states awa.job_state[], OUT last_due timestamp with time zone, OUT last_id uuid, OUT next_due_in double precision) returns record security definer;
 
@@ -827,7 +881,11 @@ create function awa.place_job(p_old awa.jobs_hot, p_new awa.jobs_hot) returns vo
 
 create function awa.plan_schedule(p_name text, p_revision bigint, p_next_at timestamp with time zone, p_fault text) returns boolean security definer;
 
-create function awa.promote(p_after_run_at timestamp with time zone, p_after_id bigint, p_batch integer, OUT promoted integer, OUT refused integer, OUT left_alone integer, OUT last_run_at timestamp with time zone, OUT last_id bigint, OUT next_due_in double precision) returns record security definer;
+create function awa.promote(p_after_run_at timestamp with time zone, p_after_id bigint, p_batch integer, OUT promoted integer, OUT refused integer, OUT left_alone integer, OUT last_run_at timestamp with time zone, OUT last_id bigint, OUT next_due_in double precision, OUT crowding text[]) returns record security definer;
+
+create function awa.promote_locked(p_together tid[], p_alone tid[], p_spent tid[], OUT promoted integer, OUT refused integer, OUT left_alone integer) returns record;
+
+create function awa.promote_others(p_crowding text[], p_after_run_at timestamp with time zone, p_after_id bigint, p_look integer, p_batch integer, OUT promoted integer, OUT refused integer, OUT left_alone integer, OUT last_run_at timestamp with time zone, OUT last_id bigint, OUT at_end boolean) returns record security definer;
 
 create function awa.promote_rows(p_tuples tid[], OUT promoted integer, OUT queues text[]) returns record;
 
@@ -871,7 +929,11 @@ create function awa.release_unique_claims() returns trigger;
 
 create function awa.remove_job(p_job awa.jobs_hot) returns void;
 
+create function awa.renew_and_report(p_duty text, p_holder uuid, p_term bigint, p_seconds double precision, p_report jsonb) returns boolean security definer;
+
 create function awa.renew_leadership(p_duty text, p_holder uuid, p_term bigint, p_seconds double precision) returns boolean security definer;
+
+create function awa.report_duties(p_holder uuid, p_report jsonb) returns void security definer;
 
 create function awa.rescue(p_after bigint, p_limit integer, p_worker_silence double precision, p_attempt_silence double precision, p_deadline_grace double precision, p_budget double precision, OUT ids bigint[], OUT leases bigint[], OUT reasons text[], OUT states awa.job_state[], OUT next_after bigint) returns record security definer;
 
@@ -937,9 +999,13 @@ create function awa.still_running(p_segment smallint, p_ids bigint[], p_leases b
 
 create function awa.survey_deferred(p_limit integer) returns TABLE(queue text, deferred bigint, overdue bigint, next_due_at timestamp with time zone, is_all boolean) stable;
 
+create function awa.survey_expired(p_limit integer, OUT expired bigint, OUT is_all boolean, OUT since timestamp with time zone) returns record stable;
+
 create function awa.survey_lane(p_queue text, p_priority smallint, p_before bigint, p_kinds text[], p_rows_max integer, OUT available bigint, OUT waiting_since timestamp with time zone, OUT is_all boolean, OUT looked bigint) returns record stable;
 
 create function awa.survey_running(p_limit integer) returns TABLE(queue text, worker uuid, running bigint, is_all boolean) stable;
+
+create function awa.survey_stale(p_limit integer, p_stale_after interval, OUT stale bigint, OUT is_all boolean, OUT since timestamp with time zone) returns record stable;
 
 create function awa.switch_claims(p_bytes bigint, p_seconds double precision) returns boolean security definer;
 
@@ -975,6 +1041,14 @@ create function awa.view_update() returns trigger security definer;
 
 create function awa.wake(p_queue text) returns void;
 
+create function awa.warn(p_holds boolean, p_code text, p_explanation text, p_advice text) returns jsonb immutable;
+
+create function awa.warn_of_duties(p_duties jsonb, p_is_led boolean) returns jsonb stable;
+
+create function awa.warn_of_holders(p_holders jsonb, p_at timestamp with time zone) returns jsonb stable;
+
+create function awa.warnings(p_status jsonb) returns jsonb stable;
+
 create function awa.why(job_id bigint, stale_after interval DEFAULT '00:01:30'::interval) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable security definer;
 
 create function awa.why_behind(p_queue text, p_kind text, p_priority smallint, p_seq bigint, p_stale_after interval) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
@@ -994,5 +1068,7 @@ create function awa.why_unserved(p_queue text, p_kind text, p_stale_after interv
 create function awa.why_waiting(p_id bigint, p_lease bigint) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable;
 
 create function awa.with_slot(p_metadata jsonb, p_name text, p_slot timestamp with time zone) returns jsonb stable;
+
+create function awa.write_duties(p_holder uuid, p_term bigint, p_report jsonb) returns void;
 
 create function awa.write_schedule(p_owner text, p_name text, p_expression text, p_timezone text, p_job jsonb, p_missed text, p_catch_up_max integer, p_overlap text) returns text;
