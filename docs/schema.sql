@@ -102,6 +102,7 @@ create table awa.cron_schedules (
     paused_at            timestamp with time zone,
     planned              boolean                  not null default false,
     next_at              timestamp with time zone,
+    planned_at           timestamp with time zone,
     fault                text,
     waiting_slot         timestamp with time zone,
     last_slot            timestamp with time zone,
@@ -125,6 +126,7 @@ comment on column awa.cron_schedules.changed_at is 'When it last became another:
 comment on column awa.cron_schedules.paused_at is 'Since when it is paused; null while it is not. Times of a pause are not made up.';
 comment on column awa.cron_schedules.planned is 'Whether next_at or fault has been worked out for this expression.';
 comment on column awa.cron_schedules.next_at is 'The first time that was not handled yet; null: none, or not worked out.';
+comment on column awa.cron_schedules.planned_at is 'When next_at was worked out. Where that is yet to come, the clock was set back, and next_at is worked out anew.';
 comment on column awa.cron_schedules.fault is 'Why no time can be worked out: an expression or a zone that cannot be read.';
 comment on column awa.cron_schedules.waiting_slot is 'For overlap queue: the time whose job is enqueued once the last one has ended.';
 comment on column awa.cron_schedules.last_slot is 'The last time that was handled.';
@@ -1048,6 +1050,8 @@ create function awa.warn_of_duties(p_duties jsonb, p_is_led boolean) returns jso
 create function awa.warn_of_holders(p_holders jsonb, p_at timestamp with time zone) returns jsonb stable;
 
 create function awa.warnings(p_status jsonb) returns jsonb stable;
+
+create function awa.was_planned_ahead(p_planned_at timestamp with time zone) returns boolean;
 
 create function awa.why(job_id bigint, stale_after interval DEFAULT '00:01:30'::interval) returns TABLE(reason text, explanation text, advice text, detail jsonb) stable security definer;
 
