@@ -81,7 +81,7 @@ async fn no_statement_of_a_worker_takes_a_time_from_its_clock() {
         text(&pool, times).await,
         "expire_callbacks.p_after_due, fire_schedule.p_from, fire_schedule.p_slots, \
          fire_schedule.p_missed_first, fire_schedule.p_missed_last, fire_schedule.p_next_at, plan_schedule.p_next_at, promote.p_after_run_at, \
-         prune_parked.p_after_finalized"
+         promote_others.p_after_run_at, prune_parked.p_after_finalized"
     );
 }
 
