@@ -5,7 +5,8 @@
 --   p_silent_since     an attempt without a sign of life since then is overdue
 --   p_deadline_before  an attempt whose deadline was before this is overdue
 -- The condition is judged on the row as locked: a beat, a completion or another rescue that came first wins. A row that
--- somebody has locked is passed by. takes_key: the row must take a unique key to become retryable or failed.
+-- somebody has locked is passed by. is_ahead: its last sign of life is in the future, by a clock that was set back since then, so
+-- nobody can say yet. takes_key: the row must take a unique key to become retryable or failed.
 -- Index: the primary key of each segment. Locks the rows it answers.
 do $install$
 declare
@@ -30,7 +31,9 @@ begin
                         then format('rescued: worker %s is gone (lease %s)', late.attempted_by, late.run_lease)
                         else format('rescued: worker %s gave no sign of life since %s (lease %s)',
                                     late.attempted_by, greatest(late.heartbeat_at, late.attempted_at), late.run_lease)
-                   end
+                   end,
+                   not p_dead and not coalesce(late.deadline_at < p_deadline_before, false)
+                       and coalesce(greatest(late.heartbeat_at, late.attempted_at), '-infinity') >= p_silent_since
               from unnest(p_segments, p_ids, p_leases) as wanted (segment, id, run_lease)
              cross join lateral (
                    select hot.*
@@ -40,6 +43,7 @@ begin
                       and hot.state = 'running'
                       and (p_dead
                            or hot.deadline_at < p_deadline_before
+                           or greatest(hot.heartbeat_at, hot.attempted_at) > now() + interval '1 second'
                            or coalesce(greatest(hot.heartbeat_at, hot.attempted_at), '-infinity') < p_silent_since)
                       for update skip locked
              ) as late
@@ -56,7 +60,8 @@ create or replace function awa.lock_overdue(
     p_deadline_before timestamptz
 )
     returns table (
-        segment smallint, id bigint, run_lease bigint, unique_key bytea, takes_key boolean, reason text, error text
+        segment smallint, id bigint, run_lease bigint, unique_key bytea, takes_key boolean, reason text, error text,
+        is_ahead boolean
     )
     language plpgsql
     set search_path = pg_catalog, pg_temp

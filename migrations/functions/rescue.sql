@@ -7,7 +7,7 @@
 --   p_budget            seconds after which the pass stops
 -- Arrays, same order: the attempts handed back, why (worker, heartbeat, deadline), and their state now; null where a row
 -- could not be handed back and stays. next_after is where a stopped pass goes on, null when every batch was looked at.
--- Workers seen in the future, before the clock was set back, count as seen now. Nothing else is remembered: what one pass leaves, the next one finds again. Two passes at once do no harm.
+-- Workers and attempts seen in the future, before the clock was set back, count as seen now. Nothing else is remembered: what one pass leaves, the next one finds again. Two passes at once do no harm.
 -- Index: active_claims is read through; job rows by primary key. Locks: as awa.lock_overdue and awa.hand_back_each, at
 -- most 50 ms for each key or row; shares active_claims with claims, and holds off its emptying until the pass ends.
 create or replace function awa.rescue(
@@ -60,7 +60,8 @@ begin
             on worker.id = claim.worker
            and worker.last_seen_at >= seen_since
          where claim.id > p_after
-           and (worker.id is null or claim.claimed_at < silent_since or claim.deadline_at < deadline_before)
+           and (worker.id is null or claim.claimed_at < silent_since or claim.claimed_at > now() + interval '1 second'
+                or claim.deadline_at < deadline_before)
          order by claim.id
     loop
         if rescued >= p_limit or (done and clock_timestamp() > now() + make_interval(secs => p_budget)) then
@@ -76,13 +77,29 @@ begin
           into running
           from awa.still_running(batch.segment, batch.job_ids, batch.run_leases) as still;
         continue when running.ids is null;
+        with overdue as (
+            select locked.*
+              from awa.lock_overdue(running.segments, running.ids, running.leases, candidate.dead, silent_since,
+                                    deadline_before) as locked
+        ),
+        seen_now as (
+            update awa.jobs_hot as job
+               set heartbeat_at = now(),
+                   attempted_at = least(job.attempted_at, now())
+              from overdue
+             where overdue.is_ahead
+               and job.segment = overdue.segment
+               and job.id = overdue.id
+               and job.run_lease = overdue.run_lease
+               and job.state = 'running'
+        )
         select array_agg(overdue.segment) as segments, array_agg(overdue.id) as ids,
                array_agg(overdue.run_lease) as leases, array_agg(overdue.unique_key) as keys,
                array_agg(overdue.takes_key) as alone, array_agg(overdue.reason) as reasons,
                array_agg(overdue.error) as errors
           into late
-          from awa.lock_overdue(running.segments, running.ids, running.leases, candidate.dead, silent_since,
-                                deadline_before) as overdue;
+          from overdue
+         where not overdue.is_ahead;
         continue when late.ids is null;
         select ids || array_agg(handed.id), states || array_agg(handed.state),
                leases || array_agg(late.leases[array_position(late.ids, handed.id)]),

@@ -36,7 +36,8 @@ begin
            array_agg(overdue.error || ', listed nowhere') as errors
       into late
       from awa.lock_overdue(array_fill(p_segment, array[cardinality(ids)]), ids, leases, false, p_silent_since,
-                            '-infinity') as overdue;
+                            '-infinity') as overdue
+     where not overdue.is_ahead;
     if late.ids is null then
         return '{}';
     end if;

@@ -4,6 +4,7 @@
 use awa_model::WorkerId;
 use awa_storage::{
     Guarded,
+    attempt::heartbeat,
     leader::{Term, acquire, renew},
     prune::{PruneCursor, prune_parked},
     rescue::RescueReason,
@@ -79,6 +80,36 @@ async fn a_worker_that_died_in_the_future_is_missed_from_now_on_and_one_that_liv
     let rescued = rescue_all(&pool).await;
     assert!(rescued.jobs.iter().all(|job| job.reason == RescueReason::Worker), "{rescued:?}");
     assert_eq!(states(&pool).await, "running 2, retryable 3");
+}
+
+/// An attempt that its worker has given up, or has never heard of.
+#[tokio::test]
+async fn an_attempt_that_fell_silent_in_the_future_is_missed_from_now_on_beside_others_of_its_worker() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let (_, jobs) = running(&pool, "noop", 3).await;
+    // Claimed under the wrong clock; and the same, long before it was wrong.
+    for claimed in ["now() + interval '3 hours'", "now() - interval '3 hours'"] {
+        run(&pool, &format!("update awa.active_claims set claimed_at = {claimed}")).await;
+        run(
+            &pool,
+            &format!("update awa.jobs_hot set attempted_at = {claimed}, heartbeat_at = now() + interval '3 hours'"),
+        )
+        .await;
+        assert!(heartbeat(&pool, &[jobs[0].lease.held()]).await.expect("a beat").is_empty());
+        assert_eq!(rescue_all(&pool).await.jobs, [], "nobody has had the time to say that it lives");
+        let ahead = "select count(*) from awa.jobs_hot where greatest(heartbeat_at, attempted_at) > now()";
+        assert_eq!(count(&pool, ahead).await, 0);
+    }
+    run(
+        &pool,
+        "update awa.jobs_hot set heartbeat_at = heartbeat_at - interval '100 seconds', attempted_at = '2020-01-01'",
+    )
+    .await;
+    assert!(heartbeat(&pool, &[jobs[0].lease.held()]).await.expect("a beat").is_empty());
+    let rescued = rescue_all(&pool).await;
+    assert!(rescued.jobs.iter().all(|job| job.reason == RescueReason::Heartbeat), "{rescued:?}");
+    assert_eq!(states(&pool).await, "running 1, retryable 2");
 }
 
 #[tokio::test]
