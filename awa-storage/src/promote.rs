@@ -158,6 +158,7 @@ pub async fn promote_others(
     // What it took to promote is not what it took to look.
     let idle = 1.0 - f64::from(row.promoted) / f64::from(batch.max(1));
     cursor.scout.looked(last, row.at_end, asked.elapsed().mul_f64(idle.max(0.0)));
+    cursor.scout.full_of(row.crowding.unwrap_or_default());
     Ok(Some(PromotedOthers {
         promoted: count(row.promoted),
         refused: count(row.refused),

@@ -175,6 +175,7 @@ as $access_rules$
     ('join_error', 'execute', '{}'),
     ('json_fault', 'execute', '{}'),
     ('json_kind', 'execute', '{}'),
+    ('crowding', 'execute', '{}'),
     ('judge', 'execute', '{}'),
     ('judge_parks', 'execute', '{}'),
     ('known_queues', 'execute', '{}'),

@@ -5,7 +5,7 @@
 -- promoted, refused and left count rows: moved, ended with an error entry because they cannot be moved, and left as they
 -- were. last_run_at and last_id name the last row looked at, null where there was none. next_due_in is seconds until the
 -- next row beyond these is due, 0 where more are due now, null where nothing waits. crowding is null unless the batch is full:
--- then the queues that took at least a quarter as much of it as the one that took most, the largest first and 32 at most.
+-- then awa.crowding of it.
 -- A row that must take a unique key goes alone, and a batch that fails is tried again row by row, so that one bad row
 -- never stops the rest. A row that somebody has locked is passed by. Without due rows nothing is written.
 -- Index: scheduled_jobs_due. Locks: the rows, in order; then unique claims in key order, for at most 50 ms each.
@@ -65,14 +65,7 @@ begin
       from awa.promote_locked(together, alone, spent) as done;
     if looked >= p_batch then
         next_due_in := 0;
-        select array_agg(crowd.name order by crowd.jobs desc, crowd.name)
-          into crowding
-          from (select taken.name, count(*) as jobs, max(count(*)) over () as most
-                  from unnest(queues) as taken (name)
-                 group by taken.name
-                 order by jobs desc, taken.name
-                 limit 32) as crowd
-         where crowd.jobs * 4 >= crowd.most;
+        crowding := awa.crowding(queues);
     else
         select extract(epoch from job.run_at - now())::double precision
           into next_due_in

@@ -5,6 +5,7 @@
 --   p_look                      how many due rows to look at, at most
 --   p_batch                     how many to promote, at most
 -- Counts as awa.promote. last_run_at and last_id say how far this has looked; at_end that nothing more is due behind that.
+-- crowding is null unless p_batch was reached: then awa.crowding of what was found.
 -- What is passed by is read twice at most, and not locked.
 -- Index: scheduled_jobs_due. Locks: as awa.promote.
 create or replace function awa.promote_others(
@@ -18,7 +19,8 @@ create or replace function awa.promote_others(
     out left_alone integer,
     out last_run_at timestamptz,
     out last_id bigint,
-    out at_end boolean
+    out at_end boolean,
+    out crowding text[]
 )
     language plpgsql
     security definer
@@ -34,7 +36,7 @@ declare
     together   tid[];
     alone      tid[];
     spent      tid[];
-    taken      bigint;
+    queues     text[];
     end_run_at timestamptz;
     end_id     bigint;
 begin
@@ -53,14 +55,14 @@ begin
         end_run_at := now();
         end_id := 9223372036854775807;
     end if;
-    select count(*),
+    select array_agg(due.queue),
            array_agg(due.tuple order by due.run_at, due.id) filter (where not due.spent and not due.takes_key),
            array_agg(due.tuple order by due.run_at, due.id) filter (where not due.spent and due.takes_key),
            array_agg(due.tuple order by due.run_at, due.id) filter (where due.spent),
            max(due.run_at),
            (array_agg(due.id order by due.run_at desc, due.id desc))[1]
-      into taken, together, alone, spent, last_run_at, last_id
-      from (select job.ctid as tuple, job.run_at, job.id,
+      into queues, together, alone, spent, last_run_at, last_id
+      from (select job.ctid as tuple, job.run_at, job.id, job.queue,
                    job.state = 'retryable' and job.attempt >= job.max_attempts as spent,
                    job.unique_key is not null
                        and (job.unique_states & awa.state_bit('available')) <> 0
@@ -75,11 +77,12 @@ begin
              order by job.run_at, job.id
              limit p_batch
                for update skip locked) as due;
-    if taken < p_batch then
+    if coalesce(cardinality(queues), 0) >= p_batch then
+        at_end := false;
+        crowding := awa.crowding(queues);
+    else
         last_run_at := end_run_at;
         last_id := end_id;
-    else
-        at_end := false;
     end if;
     -- The caller's calendar ends before PostgreSQL's does.
     last_run_at := greatest(last_run_at, '0001-01-01 00:00:00+00');

@@ -4,5 +4,6 @@ select promoted as "promoted!",
        left_alone as "left_alone!",
        last_run_at as "last_run_at!",
        last_id as "last_id!",
-       at_end as "at_end!"
+       at_end as "at_end!",
+       crowding
   from awa.promote_others($1, $2, $3, $4, $5)

@@ -6,6 +6,8 @@
 //! part of what promoting all that takes; from then on it looks at what has come due in the meantime, and starts the next
 //! round when that is cheap.
 //!
+//! What the scout finds may be a crowd too: a queue that has filled several of its batches is passed by as well.
+//!
 //! A queue that has crowded a batch stays passed by until the round ends, for the scout has left jobs of it behind: what it
 //! found further on must not overtake them. So within a queue the order of due times is as it would be without a scout.
 
@@ -28,6 +30,12 @@ const PASSED_BY_MAX: usize = 64;
 /// Rounds after the first may take this part of the time.
 const ROUND_SHARE: u32 = 40;
 
+/// Looks, at least, from one round to the next, however cheap one is.
+const ROUND_LOOKS_MIN: u32 = 32;
+
+/// Batches of its own that the scout lets a queue crowd in a round.
+const FULL_MAX: usize = 4;
+
 /// Where the scout is. A hint, as the whole cursor is.
 #[derive(Debug)]
 pub(super) struct Scout {
@@ -37,7 +45,10 @@ pub(super) struct Scout {
     reached: Option<Place>,
     /// What has crowded since the last look.
     crowding: Vec<String>,
+    /// What has crowded the batches of the scout itself in this round, once for each batch.
+    filled: Vec<String>,
     round_from: Option<Instant>,
+    looks: u32,
     spent: Duration,
     at_end: bool,
     look: u32,
@@ -49,7 +60,9 @@ impl Default for Scout {
             passed_by: Vec::new(),
             reached: None,
             crowding: Vec::new(),
+            filled: Vec::new(),
             round_from: None,
+            looks: 0,
             spent: Duration::ZERO,
             at_end: false,
             look: LOOK_MAX / 10,
@@ -81,16 +94,13 @@ impl Scout {
         let crowding = std::mem::take(&mut self.crowding);
         let behind = behind.filter(|_| !crowding.is_empty())?;
         let newcomers = crowding.iter().filter(|queue| !self.passed_by.contains(queue)).count();
-        let ends =
-            self.at_end && self.round_from.is_none_or(|from| now.duration_since(from) >= self.spent * ROUND_SHARE);
+        let ends = self.at_end
+            && self.looks >= ROUND_LOOKS_MIN
+            && self.round_from.is_none_or(|from| now.duration_since(from) >= self.spent * ROUND_SHARE);
         if ends || self.round_from.is_none() || self.passed_by.len() + newcomers > PASSED_BY_MAX {
             *self = Self { passed_by: crowding, round_from: Some(now), look: self.look, ..Self::default() };
         } else {
-            for queue in crowding {
-                if !self.passed_by.contains(&queue) {
-                    self.passed_by.push(queue);
-                }
-            }
+            crowding.into_iter().for_each(|queue| self.pass_by(queue));
         }
         let behind = self.reached.map_or(behind, |reached| reached.max(behind));
         Some(Look { passed_by: &self.passed_by, behind, rows: self.look })
@@ -98,6 +108,7 @@ impl Scout {
 
     /// Takes in how far a look got, whether nothing more was due behind that, and what it took.
     pub(super) fn looked(&mut self, last: Place, at_end: bool, took: Duration) {
+        self.looks += 1;
         self.spent += took;
         self.at_end |= at_end;
         // Of what came due around the end of the look, some may be committed later.
@@ -107,6 +118,22 @@ impl Scout {
             self.look = (self.look / 2).max(LOOK_MIN);
         } else if took < LOOK_TIME / 2 && !at_end {
             self.look = (self.look * 2).min(LOOK_MAX);
+        }
+    }
+
+    /// Takes in which queues took most of a batch that the scout has filled; none, where it was not full.
+    pub(super) fn full_of(&mut self, queues: Vec<String>) {
+        for queue in queues {
+            self.filled.push(queue.clone());
+            if self.filled.iter().filter(|filled| **filled == queue).count() >= FULL_MAX {
+                self.pass_by(queue);
+            }
+        }
+    }
+
+    fn pass_by(&mut self, queue: String) {
+        if !self.passed_by.contains(&queue) {
+            self.passed_by.push(queue);
         }
     }
 }

@@ -83,6 +83,11 @@ fn a_queue_that_has_crowded_is_passed_by_until_the_round_ends_and_the_next_begin
     crowded(&mut scout, &["b"]);
     assert_eq!(look(&mut scout, 30, now + 100 * MS), Some((89, "a b".to_owned())));
     scout.looked((at(91), JobId::new(i64::MAX)), true, Duration::ZERO);
+    for _ in 0..29 {
+        crowded(&mut scout, &["b"]);
+        assert_eq!(look(&mut scout, 30, now + 100 * MS), Some((90, "a b".to_owned())));
+        scout.looked((at(91), JobId::new(i64::MAX)), true, Duration::ZERO);
+    }
     crowded(&mut scout, &["b"]);
     assert_eq!(look(&mut scout, 40, now + 800 * MS), Some((40, "b".to_owned())));
 }
@@ -112,4 +117,14 @@ fn slow_looks_become_shorter_and_quick_ones_longer_within_limits() {
     };
     assert_eq!(rows(MS), Some(100_000));
     assert_eq!(rows(1000 * MS), Some(1000));
+}
+
+#[test]
+fn a_queue_that_fills_four_batches_of_the_scout_is_passed_by_too() {
+    let (mut scout, now) = (Scout::default(), Instant::now());
+    for passed_by in ["a", "a", "a", "a", "a b"] {
+        crowded(&mut scout, &["a"]);
+        assert_eq!(look(&mut scout, 10, now), Some((10, passed_by.to_owned())));
+        scout.full_of(vec!["b".to_owned()]);
+    }
 }

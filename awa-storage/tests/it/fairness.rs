@@ -82,11 +82,12 @@ async fn a_job_of_another_queue_waits_for_few_batches_of_a_crowd() {
 async fn a_queue_of_few_jobs_does_not_wait_for_several_that_crowd() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
-    for queue in ["a", "b", "c", "d", "e", "f"] {
-        due(&pool, queue, 3000, 60).await;
+    // One begins behind the other, so that the first fills the batches and the others the looks.
+    for (place, queue) in ["a", "b", "c", "d", "e", "f"].into_iter().enumerate() {
+        due(&pool, queue, 3000, 80 - 2 * u32::try_from(place).expect("small")).await;
     }
     // A few in each batch do not make a crowd.
-    for seconds_ago in 55..60 {
+    for seconds_ago in [79, 74, 70, 66, 60] {
         due(&pool, "thin", 3, seconds_ago).await;
     }
     let mut cursor = PromoteCursor::default();
@@ -141,14 +142,15 @@ async fn a_look_takes_no_more_than_a_batch_and_the_next_goes_on_behind_it() {
     let pool = database.pool();
     due(&pool, "crowd", 2000, 60).await;
     due(&pool, "other", 300, 30).await;
+    due(&pool, "many", 600, 20).await;
     let mut cursor = PromoteCursor::default();
     let mut promoted = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..6 {
         promote(&pool, &mut cursor, BATCH).await.expect("a batch");
         let others = promote_others(&pool, &mut cursor, BATCH).await.expect("a look").expect("a backlog");
         promoted.push(others.promoted);
     }
-    assert_eq!(promoted, [128, 128, 44, 0]);
+    assert_eq!(promoted, [128, 128, 128, 128, 128, 128]);
     assert_eq!(out_of_order(&pool).await, 0);
 }
 
@@ -220,7 +222,7 @@ async fn entries_read_beside_an_old_snapshot(backlog: u32, batch: u32) -> i64 {
 #[tokio::test]
 async fn an_old_snapshot_makes_a_fair_backlog_no_more_than_a_few_times_as_long() {
     let read = entries_read_beside_an_old_snapshot(20_000, BATCH).await;
-    assert!(read < 8 * 22_000, "{read} entries");
+    assert!(read < 16 * 22_000, "{read} entries");
 }
 
 mod long {
@@ -232,6 +234,6 @@ mod long {
     #[tokio::test]
     async fn an_old_snapshot_makes_a_fair_backlog_of_300_000_no_more_than_a_few_times_as_long() {
         let read = super::entries_read_beside_an_old_snapshot(300_000, 1024).await;
-        assert!(read < 8 * 330_000, "{read} entries");
+        assert!(read < 16 * 330_000, "{read} entries");
     }
 }
