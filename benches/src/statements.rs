@@ -40,14 +40,24 @@ pub(crate) async fn reset(pool: &PgPool) -> Result {
     Ok(())
 }
 
-/// The statements that took the most time.
+/// The statements that took the most time, those inside functions too.
 pub(crate) async fn top(pool: &PgPool, count: u32) -> Result<Vec<Statement>> {
+    most(pool, count, "true", "total_exec_time").await
+}
+
+/// The statements that clients sent most often.
+pub(crate) async fn most_sent(pool: &PgPool, count: u32) -> Result<Vec<Statement>> {
+    most(pool, count, "toplevel", "calls").await
+}
+
+async fn most(pool: &PgPool, count: u32, which: &str, by: &str) -> Result<Vec<Statement>> {
     let query = format!(
         "select left(regexp_replace(query, '\\s+', ' ', 'g'), 150) as text, calls, total_exec_time, rows,
                 shared_blks_hit + shared_blks_read as pages, wal_bytes::float8 as wal_bytes
            from pg_stat_statements
           where dbid = (select oid from pg_database where datname = current_database())
-          order by total_exec_time desc
+            and {which}
+          order by {by} desc
           limit {count}"
     );
     let rows = sqlx::query(AssertSqlSafe(query)).fetch_all(pool).await?;

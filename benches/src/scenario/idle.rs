@@ -40,6 +40,8 @@ async fn watch(options: &Options, bench: &Bench, leads: bool) -> Result<Vec<(&'s
     let scratch = Scratch::new(bench).await?;
     statements::track(&scratch, true).await?;
     let pool = scratch.pool(1);
+    // As services have it: with the minute of the other scenarios the leader looks after the ring all the time.
+    sqlx::raw_sql("update awa.ring set completed_retention = default").execute(&pool).await?;
     let (connect, stop) = (scratch.options(), CancellationToken::new());
     let stopped = stop.clone();
     let worker = runtime::start("worker", 2, move || async move {
@@ -52,12 +54,15 @@ async fn watch(options: &Options, bench: &Bench, leads: bool) -> Result<Vec<(&'s
     });
     time::sleep(SETTLING).await;
     let meter = Meter::start(pool.clone()).await?;
+    if bench.statements.is_some() {
+        statements::reset(&pool).await?;
+    }
     let before = counted(&pool).await?;
     time::sleep(Duration::from_secs(options.seconds.into())).await;
     let after = counted(&pool).await?;
     let cost = meter.cost(0.0).await?;
     if let Some(count) = bench.statements {
-        for one in statements::top(&pool, count).await? {
+        for one in statements::most_sent(&pool, count).await? {
             println!("  {:>6} calls  {}", one.calls, one.text);
         }
     }
