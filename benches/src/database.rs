@@ -16,19 +16,16 @@ use crate::{Bench, Result};
 /// Completed jobs are kept this long here, so that a run of a minute sees segments emptied.
 const RETENTION: &str = "60 seconds";
 
-/// A migrated database that nobody else uses.
+/// A database that nobody else uses.
 pub(crate) struct Scratch {
     server: PgConnectOptions,
     name: String,
 }
 
 impl Scratch {
-    /// Makes one on the server of `bench`.
+    /// Makes one on the server of `bench` and migrates it.
     pub(crate) async fn new(bench: &Bench) -> Result<Self> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let name = format!("awa_bench_{}_{}", process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let scratch = Self { server: bench.server.clone(), name };
-        scratch.on_server(&format!("create database {}", scratch.name)).await?;
+        let scratch = Self::empty(bench).await?;
         let pool = scratch.pool(1);
         awa_storage::schema::migrate(&pool).await?;
         sqlx::query("update awa.ring set completed_retention = $1::text::interval")
@@ -36,6 +33,15 @@ impl Scratch {
             .execute(&pool)
             .await?;
         pool.close().await;
+        Ok(scratch)
+    }
+
+    /// Makes one with nothing in it.
+    pub(crate) async fn empty(bench: &Bench) -> Result<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("awa_bench_{}_{}", process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let scratch = Self { server: bench.server.clone(), name };
+        scratch.on_server(&format!("create database {}", scratch.name)).await?;
         Ok(scratch)
     }
 

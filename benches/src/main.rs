@@ -3,6 +3,7 @@
 //! Map: [`scenario`] has a file for each scenario; [`database`] makes the database of one run; [`producer`] and [`consumer`]
 //! are what runs; [`claims`] times what the worker takes; [`sampler`] counts in the database, once a second, what has been completed; [`meter`] and [`processor`]
 //! read what it cost; [`report`] says so, [`charts`] draws it; [`process`] lets workers run in processes of their own.
+//! [`peers`] measures other queues in turn with Awa, by programs of their own.
 
 mod charts;
 mod claims;
@@ -11,6 +12,7 @@ mod database;
 mod jobs;
 mod meter;
 mod numbers;
+mod peers;
 mod pin;
 mod process;
 mod processor;
@@ -37,7 +39,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + 
 #[command(name = "awa-bench", about = "End-to-end measurements of Awa", version)]
 struct Arguments {
     #[command(subcommand)]
-    scenario: Scenario,
+    command: Command,
     /// A role there must be allowed to create databases and to read statistics.
     #[arg(long, global = true, default_value = "postgres://postgres@127.0.0.1:5432/postgres")]
     database_url: String,
@@ -51,6 +53,14 @@ struct Arguments {
     /// Show this many of the most expensive statements, those inside functions too. Slows everything down.
     #[arg(long, global = true)]
     statements: Option<u32>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Scenario(Scenario),
+    /// Other queues, each in turn with Awa.
+    Peers(peers::Options),
 }
 
 /// What a scenario is given: the server, and how to look at it.
@@ -79,13 +89,15 @@ fn run(arguments: &Arguments) -> Result {
         statements: arguments.statements,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    if let Scenario::Work(options) = &arguments.scenario {
-        return runtime.block_on(process::work(options, bench.server));
-    }
+    let scenario = match &arguments.command {
+        Command::Scenario(Scenario::Work(options)) => return runtime.block_on(process::work(options, bench.server)),
+        Command::Scenario(scenario) => scenario,
+        Command::Peers(options) => return runtime.block_on(peers::run(options, arguments, &bench)),
+    };
     let mut reports = Vec::new();
     for run in 1..=arguments.runs {
-        println!("{} ({run} of {})", arguments.scenario.name(), arguments.runs);
-        let report = runtime.block_on(arguments.scenario.run(&bench))?;
+        println!("{} ({run} of {})", scenario.name(), arguments.runs);
+        let report = runtime.block_on(scenario.run(&bench))?;
         print!("{report}");
         reports.push(report);
     }

@@ -45,20 +45,25 @@ impl Server {
 
     /// Seconds of CPU time of all its processes so far, those that have ended included.
     pub(crate) fn seconds(self) -> Option<f64> {
-        let postmaster = stat(&format!("/proc/{}/stat", self.postmaster))?;
-        let mut ticks = postmaster.own_ticks + postmaster.gone_ticks;
-        for entry in fs::read_dir("/proc").ok()?.flatten() {
-            let name = entry.file_name();
-            let Some(pid) = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) else {
-                continue;
-            };
-            // A process may end between the listing and the look.
-            if let Some(child) = stat(&format!("/proc/{pid}/stat")).filter(|child| child.parent == self.postmaster) {
-                ticks += child.own_ticks;
-            }
-        }
-        Some(ticks as f64 / TICKS_PER_SECOND)
+        family_seconds(self.postmaster)
     }
+}
+
+/// Seconds of CPU time of a process and its children so far, those that have ended included.
+pub(crate) fn family_seconds(parent: i32) -> Option<f64> {
+    let own = stat(&format!("/proc/{parent}/stat"))?;
+    let mut ticks = own.own_ticks + own.gone_ticks;
+    for entry in fs::read_dir("/proc").ok()?.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) else {
+            continue;
+        };
+        // A process may end between the listing and the look.
+        if let Some(child) = stat(&format!("/proc/{pid}/stat")).filter(|child| child.parent == parent) {
+            ticks += child.own_ticks;
+        }
+    }
+    Some(ticks as f64 / TICKS_PER_SECOND)
 }
 
 /// Seconds of CPU time of one process so far.

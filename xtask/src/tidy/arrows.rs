@@ -3,7 +3,7 @@
 use super::tree::{Finding, Tree};
 
 /// A crate by its directory, and the crates of this workspace that it may depend on.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("awa-macros", &[]),
     ("awa-model", &[]),
     ("migrations", &[]),
@@ -14,6 +14,17 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("awa-cli", &["awa-web", "awa-maintenance", "awa-storage", "awa-model"]),
     ("benches", &["awa-worker", "awa-storage", "awa-model"]),
     ("xtask", &["awa-migrations"]),
+    // A workspace of its own, whose programs know Awa by the door that services use.
+    ("benches/peers", &["awa-peer"]),
+    ("benches/peers/harness", &[]),
+    ("benches/peers/apalis", &["awa-peer"]),
+    ("benches/peers/awa", &["awa-peer", "awa-worker"]),
+    ("benches/peers/awa-published", &["awa-peer", "awa-published"]),
+    ("benches/peers/graphile_worker", &["awa-peer"]),
+    ("benches/peers/pgmq", &["awa-peer"]),
+    ("benches/peers/riverqueue", &["awa-peer"]),
+    ("benches/peers/sqlxmq", &["awa-peer"]),
+    ("benches/peers/underway", &["awa-peer"]),
 ];
 
 /// Every dependency between crates of this workspace is one of [`ARROWS`]. Those of tests are free.
