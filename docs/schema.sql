@@ -741,6 +741,8 @@ create function awa.contract_version() returns integer immutable security define
 
 create function awa.copy_claim(p_batch awa.active_claims) returns integer;
 
+create function awa.crowding(p_queues text[]) returns text[] immutable;
+
 create function awa.current_segment() returns smallint stable;
 
 create function awa.declare_schedules(p_owner text, p_revision bigint, p_schedules jsonb, p_remove boolean) returns TABLE(name text, outcome text) security definer;
@@ -847,7 +849,7 @@ create function awa.lock_free_jobs(p_ids bigint[]) returns SETOF awa.jobs_hot;
 
 create function awa.lock_jobs(p_ids bigint[]) returns SETOF awa.jobs_hot;
 
-create function awa.lock_overdue(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_dead boolean, p_silent_since timestamp with time zone, p_deadline_before timestamp with time zone) returns TABLE(segment smallint, id bigint, run_lease bigint, unique_key bytea, takes_key boolean, reason text, error text);
+create function awa.lock_overdue(p_segments smallint[], p_ids bigint[], p_leases bigint[], p_dead boolean, p_silent_since timestamp with time zone, p_deadline_before timestamp with time zone) returns TABLE(segment smallint, id bigint, run_lease bigint, unique_key bytea, takes_key boolean, reason text, error text, is_ahead boolean);
 
 create function awa.lock_unique_claims(p_keys bytea[]) returns void;
 
@@ -887,7 +889,7 @@ create function awa.promote(p_after_run_at timestamp with time zone, p_after_id 
 
 create function awa.promote_locked(p_together tid[], p_alone tid[], p_spent tid[], OUT promoted integer, OUT refused integer, OUT left_alone integer) returns record;
 
-create function awa.promote_others(p_crowding text[], p_after_run_at timestamp with time zone, p_after_id bigint, p_look integer, p_batch integer, OUT promoted integer, OUT refused integer, OUT left_alone integer, OUT last_run_at timestamp with time zone, OUT last_id bigint, OUT at_end boolean) returns record security definer;
+create function awa.promote_others(p_crowding text[], p_after_run_at timestamp with time zone, p_after_id bigint, p_look integer, p_batch integer, OUT promoted integer, OUT refused integer, OUT left_alone integer, OUT last_run_at timestamp with time zone, OUT last_id bigint, OUT at_end boolean, OUT crowding text[]) returns record security definer;
 
 create function awa.promote_rows(p_tuples tid[], OUT promoted integer, OUT queues text[]) returns record;
 

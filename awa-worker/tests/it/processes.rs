@@ -83,10 +83,12 @@ fn child_works_when_told_to() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         let pool = PgPool::connect(&url).await.unwrap();
+        // One that is asked to listen is to keep its job, however busy the machine is.
+        let stale_after = if mode == LISTEN { PATIENCE } else { Duration::from_secs(2) };
         let builder = Client::builder(pool.clone())
             .queue("default", QueueConfig::new().max_workers(CHILD_WORKERS))
             .heartbeat_interval(Duration::from_millis(250))
-            .stale_after(Duration::from_secs(2))
+            .stale_after(stale_after)
             .drain_timeout(PATIENCE * 10);
         let builder = if mode == HANG { builder.without_maintenance() } else { builder };
         let handler = move |job: Probe, context: JobContext| behave(mode.clone(), pool.clone(), job, context);
