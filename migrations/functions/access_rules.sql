@@ -185,6 +185,7 @@ as $access_rules$
     ('lock_free_jobs', 'execute', '{}'),
     ('lock_jobs', 'execute', '{}'),
     ('lock_overdue', 'execute', '{}'),
+    ('lock_belongings', 'execute', '{}'),
     ('lock_unique_claims', 'execute', '{}'),
     ('move_each', 'execute', '{}'),
     ('move_rows', 'execute', '{}'),

@@ -3,10 +3,9 @@
 --   p_after_finalized, p_after_id go on behind this row; null starts with the oldest
 --   p_limit                       delete at most this many, look at ten times as many
 -- pruned counts deleted rows; last_finalized and last_id name the last row looked at, null when there are no more that could
--- be due. Rows that a queue keeps for longer are passed by, and so are rows that somebody has locked.
--- Their callbacks go with them.
--- Index: jobs_hot_parked_retention, callbacks_job. Locks: the rows, waiting for none; then their callbacks; then the unique
--- claims they hold, in key order.
+-- be due. Rows that a queue keeps for longer are passed by, and so are rows that somebody has locked, or whose callback or unique
+-- claim he has. Their callbacks go with them.
+-- Index: jobs_hot_parked_retention, callbacks_job. Locks: the rows, then as awa.lock_belongings; waits for nobody.
 create or replace function awa.prune_parked(
     p_state awa.job_state,
     p_after_finalized timestamptz,
@@ -36,6 +35,7 @@ declare
     ids      bigint[] := '{}';
     keys     bytea[] := '{}';
     looked   integer := 0;
+    is_full  boolean;
 begin
     pruned := 0;
     select case p_state when 'completed' then ring.completed_retention
@@ -76,19 +76,21 @@ begin
             exit when cardinality(tuples) >= p_limit;
         end if;
     end loop;
+    -- By what was found: that somebody has one of them locked says nothing of those behind.
+    is_full := cardinality(tuples) >= p_limit or looked >= p_limit::bigint * 10;
     if cardinality(tuples) > 0 then
-        select array_agg(locked.tuple), array_agg(locked.id), array_agg(locked.unique_key)
-          into tuples, ids, keys
-          from (select parked.ctid as tuple, parked.id, parked.unique_key
+        select array_agg(locked.id), array_agg(case when locked.holds then locked.unique_key end)
+          into ids, keys
+          from (select parked.id, parked.unique_key, (parked.unique_states & awa.state_bit(p_state)) <> 0 as holds
                   from awa.jobs_hot_parked as parked
                  where parked.ctid = any (tuples)
                    for update skip locked) as locked;
+        ids := awa.lock_belongings(ids, keys);
         delete from awa.callbacks as callback where callback.job_id = any (ids);
-        perform awa.lock_unique_claims(keys);
-        delete from awa.jobs_hot_parked as parked where parked.ctid = any (tuples);
+        delete from awa.jobs_hot_parked as parked where parked.id = any (ids);
         get diagnostics pruned = row_count;
     end if;
-    if cardinality(tuples) < p_limit and looked < p_limit::bigint * 10 then
+    if not is_full then
         last_finalized := null;
         last_id := null;
     end if;

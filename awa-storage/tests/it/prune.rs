@@ -101,6 +101,56 @@ async fn a_claim_goes_with_its_row_and_a_locked_row_is_passed_by() {
     assert_eq!(count(&pool, "select count(*) from awa.job_unique_claims").await, 0);
 }
 
+/// Whatever of a job somebody has locked, all others go in the same sweep, batch after batch.
+#[tokio::test]
+async fn a_job_in_use_ends_no_sweep_and_stops_no_other_job() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    run(
+        &pool,
+        "insert into awa.jobs_hot_parked (id, kind, state, finalized_at, unique_key, unique_states)
+         select -place, 'noop', 'failed', '2020-01-01', decode(md5(place::text), 'hex'), 255
+           from generate_series(1, 40) as place",
+    )
+    .await;
+    run(&pool, "insert into awa.callbacks (job_id, run_lease, due_at) select -place, 1, now() from generate_series(1, 40) as place").await;
+    let mut others = begin(&database).await;
+    for statement in [
+        "select from awa.jobs_hot_parked where id = -15 for update",
+        "select from awa.job_unique_claims where job_id = -25 for update",
+        "select from awa.callbacks where job_id = -35 for update",
+    ] {
+        run(&mut others, statement).await;
+    }
+    assert_eq!(prune(&pool, JobState::Failed, 10).await, 37);
+    assert_eq!(count(&pool, "select count(*) from awa.job_unique_claims").await, 3);
+    assert_eq!(count(&pool, "select count(*) from awa.callbacks").await, 3);
+    run(&mut others, "rollback").await;
+    assert_eq!(prune(&pool, JobState::Failed, 10).await, 3);
+    assert_eq!(count(&pool, "select count(*) from awa.job_unique_claims").await, 0);
+}
+
+/// The key is another job's by now, and who changes that one has the claim locked.
+#[tokio::test]
+async fn a_key_that_the_job_does_not_hold_is_left_alone() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let columns = "kind, unique_key, unique_states";
+    let values = "'noop', '\\x00112233445566778899aabbccddeeff', 31";
+    run(
+        &pool,
+        &format!(
+            "insert into awa.jobs_hot_parked ({columns}, state, finalized_at) values ({values}, 'failed', '2020-01-01')"
+        ),
+    )
+    .await;
+    run(&pool, &format!("insert into awa.jobs_hot ({columns}) values ({values})")).await;
+    let mut operator = begin(&database).await;
+    run(&mut operator, "select from awa.job_unique_claims for update").await;
+    assert_eq!(prune(&pool, JobState::Failed, 10).await, 1);
+    assert_eq!(count(&pool, "select count(*) from awa.job_unique_claims").await, 1);
+}
+
 /// A pool whose statements may take five seconds each, whatever they do.
 async fn impatient(database: &TestDatabase) -> PgPool {
     let options = database.options().options([("statement_timeout", "5s")]);
