@@ -3,8 +3,8 @@
 --   p_stale_after  the same
 -- Each has name; what awa.duties has of it (times, spans in seconds; null where it never ran), with walk for the audit; is_led:
 -- whether the process that leads told this in its term; backlog as awa.backlogs has it, null where there can be none; and is_late.
--- Late is a duty whose next pass was due more than two minutes ago, or that has told nothing since somebody was elected so long ago,
--- unless the leader leaves it out; and one whose backlog has waited for longer than two minutes: an hour for ring, claims and
+-- Late is a duty whose next pass was due more than two minutes ago, or that has told nothing, where whoever leads was elected so long
+-- ago, unless the leader leaves it out; and one whose backlog has waited for longer than two minutes: an hour for ring, claims and
 -- retention.
 -- Index: as awa.backlogs; awa.duties is read through. Locks nothing.
 create or replace function awa.duty_statuses(p_limit integer, p_stale_after interval) returns jsonb
@@ -32,14 +32,14 @@ as $$
                    'is_late', coalesce(
                        case when told.left_out then false
                             when told.name is null then led.elected_at < now() - interval '2 minutes'
-                            else told.next_at < now() - interval '2 minutes' end, false)
+                            -- Whoever has just been elected is not to blame for the time when nobody led.
+                            else told.next_at < now() - interval '2 minutes'
+                                 and coalesce(led.elected_at < now() - interval '2 minutes', true) end, false)
                        or coalesce(backlog.since < now() - backlog.allowed, false))
                order by known.place, told.name)
       from (values ('promotion', 1), ('schedules', 2), ('rescue', 3), ('callbacks', 4), ('ring', 5), ('claims', 6),
                    ('retention', 7), ('audit', 8)) as known (name, place)
       full join (select duty.* from awa.duties as duty order by duty.name limit 100) as told on told.name = known.name
       left join awa.backlogs(p_limit, p_stale_after) as backlog on backlog.name = known.name
-      left join (select held.holder, held.term, held.elected_at
-                   from awa.leader as held
-                  where held.duty = 'maintenance' and held.expires_at > now()) as led on true
+      left join awa.current_leader() as led on true
 $$;

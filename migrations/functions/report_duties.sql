@@ -4,6 +4,7 @@
 --   p_holder  the process; p_term: the term in which it leads, null for a tick
 --   p_report  an array of objects, each duty at most once: name, left_out, passes, changed, failures; seconds: began_ago,
 --             ended_ago, failed_ago, walked_ago, took, next_in; last_changed, is_caught_up, error, walk_segment, walk_after, finds
+-- A leader counts all failures of its term; those of ticks, none of which lives to see the next, are added up here.
 -- What is null and lasts over terms (when a pass ended or failed last, when a walk ended) stays as it was.
 -- Index: primary key. Locks the rows, in the order of their names.
 create or replace function awa.write_duties(p_holder uuid, p_term bigint, p_report jsonb) returns void
@@ -33,7 +34,8 @@ as $$
            left_out = excluded.left_out,
            passes = excluded.passes,
            changed = excluded.changed,
-           failures = excluded.failures,
+           failures = excluded.failures + case when p_term is null and excluded.passes = 0 and excluded.failures > 0
+                                               then duty.failures else 0 end,
            began_at = coalesce(excluded.began_at, duty.began_at),
            ended_at = coalesce(excluded.ended_at, duty.ended_at),
            took = coalesce(excluded.took, duty.took),

@@ -46,7 +46,8 @@ begin
     reason := ring.stuck_reason;
     stuck_for := now() - ring.stuck_since;
     if reason is null and recycle_in < interval '-1 minute'
-        and not exists (select from awa.leader as leader where leader.expires_at > now())
+        and not exists (select from awa.current_leader())
+        and not awa.has_ticks()
     then
         reason := 'no process that takes part in maintenance is alive';
         stuck_for := - recycle_in;

@@ -38,10 +38,8 @@ begin
         'leader', (
             select jsonb_build_object('worker', held.holder, 'name', worker.name, 'host', worker.host, 'term', held.term,
                                       'since', held.elected_at, 'until', held.expires_at)
-              from awa.leader as held
-              left join awa.workers as worker on worker.id = held.holder
-             where held.duty = 'maintenance'
-               and held.expires_at > now()),
+              from awa.current_leader() as held
+              left join awa.workers as worker on worker.id = held.holder),
         'last_led_at', (select held.expires_at from awa.leader as held where held.duty = 'maintenance'),
         'duties', awa.duty_statuses(rows_max, span),
         'workers', coalesce((

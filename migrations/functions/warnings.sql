@@ -1,7 +1,7 @@
 -- What somebody should look at now, the gravest first; empty where all is well.
 --   p_status  the other fields of awa.status
 -- A JSON array of objects: code, explanation, advice. The codes, in their order:
---   no_leader        nobody has led for a minute, and no tick has told anything for an hour
+--   no_leader        nobody has led for a minute, and no tick has done a duty for an hour
 --   no_worker        jobs have waited for a minute, and no worker is alive
 --   duty_failing     a duty of maintenance has failed three times in a row
 --   duty_late        a duty is late (awa.duty_statuses); not where nobody leads, which says it all
@@ -33,7 +33,10 @@ declare
     found     boolean;
     unserved  record;
 begin
-    select coalesce(bool_or(duty.told -> 'term' = 'null' and (duty.told ->> 'ended_at')::timestamptz > at - interval '1 hour'), false),
+    -- As awa.has_ticks.
+    select coalesce(bool_or(duty.told -> 'term' = 'null'
+                            and (duty.told ->> 'ended_at')::timestamptz > at - interval '1 hour'
+                            and (duty.told ->> 'ended_at')::timestamptz < at + interval '1 minute'), false),
            coalesce(bool_or((duty.told -> 'walk' ->> 'finds')::bigint > 0), false)
       into has_ticks, found
       from jsonb_array_elements(p_status -> 'duties') as duty (told);
@@ -61,9 +64,9 @@ begin
                and (queue.told ->> 'workers')::bigint = 0
                and (queue.told ->> 'waiting_since')::timestamptz < at - interval '1 minute'
                and not (queue.told -> 'paused')::boolean) as one;
-    return awa.warn(not is_led and not has_ticks and coalesce(last_led < at - interval '1 minute', true), 'no_leader',
+    return awa.warn(not is_led and not has_ticks and coalesce(last_led not between at - interval '1 minute' and at, true), 'no_leader',
                     format('no process leads%s: nothing is promoted, rescued, timed out or deleted, and no schedule comes round',
-                           ' since ' || awa.told_time(last_led)),
+                           ' since ' || awa.told_time(case when last_led <= at then last_led end)),
                     'start a process that takes part in maintenance: a worker, or awa maintain')
         || awa.warn(unserved.number > 0 and not alive, 'no_worker',
                     format('jobs wait, and no worker is alive: %s', unserved.names), 'start workers')

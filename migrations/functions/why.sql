@@ -15,7 +15,7 @@
 --   callback_overdue       it does, and that should have timed out
 --   due_later, retrying    it is due later
 --   not_promoted           it is due, and not available yet
---   no_leader              nobody does what the row beside this one waits for
+--   no_leader              nobody does what the row beside this one waits for: nobody leads, and no tick did a duty for an hour
 --   paused                 its queue is
 --   no_worker, no_worker_for_queue, no_worker_for_kind   nobody is alive that would run it
 --   locked                 a transaction that is open has the job locked; workers pass it by

@@ -44,7 +44,7 @@ begin
     reason := 'not_promoted';
     explanation := format('it has been due since %s and is not promoted yet; %s jobs are due before it', awa.told_time(due),
                           awa.told_number(ahead, ahead < ahead_max));
-    advice := 'the leader promotes what is due, the oldest first; awa.run_now does not wait for that';
+    advice := 'the leader, or the next tick, promotes what is due, the oldest first; awa.run_now does not wait for that';
     detail := jsonb_build_object('due_at', due, 'ahead', ahead, 'ahead_is_all', ahead < ahead_max);
     return next;
 end

@@ -153,3 +153,20 @@ async fn a_tick_tells_of_what_it_did() {
     assert!(claims.holder.is_none() && !claims.is_left_out, "who was not asked tells nothing");
     assert!(told.iter().all(|duty| !duty.is_late && !duty.is_led), "{told:?}");
 }
+
+#[tokio::test]
+async fn a_duty_that_fails_in_tick_after_tick_is_warned_of() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    run(&pool, "alter function awa.audit rename to audit_later").await;
+    let sessions = Sessions::probe(database.options()).await.expect("a database");
+    let warned = async || {
+        tick(&sessions, MaintenanceConfig::default(), Duration::from_secs(60)).await;
+        let warnings = status(&pool, STALE_AFTER).await.expect("an answer").warnings;
+        warnings.into_iter().map(|warning| warning.explanation).collect::<String>()
+    };
+    assert_eq!((warned().await, warned().await), (String::new(), String::new()));
+    assert!(warned().await.starts_with("the duty audit has failed 3 times in a row"));
+    run(&pool, "alter function awa.audit_later rename to audit").await;
+    assert_eq!(warned().await, "");
+}

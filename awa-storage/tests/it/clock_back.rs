@@ -4,6 +4,7 @@
 use awa_model::WorkerId;
 use awa_storage::{
     Guarded,
+    admin::fleet::{WarningCode, status},
     attempt::heartbeat,
     leader::{Term, acquire, renew},
     prune::{PruneCursor, prune_parked},
@@ -16,7 +17,7 @@ use chrono::TimeDelta;
 use sqlx::PgPool;
 use std::time::Duration;
 
-use crate::scene::{count, rescue_all, run, running, states};
+use crate::scene::{count, registered, rescue_all, run, running, states, text};
 use crate::schedule::{fire, minutely, plan, set, the_due};
 
 const TERM: Duration = Duration::from_secs(15);
@@ -58,6 +59,27 @@ async fn a_leader_that_died_in_the_future_is_followed_at_once_and_leads_no_more(
     // By less than a term: it is over soon, and its holder may be alive.
     leader_ahead(&pool, "10 seconds").await;
     assert!(stand(&pool).await.is_none());
+}
+
+#[tokio::test]
+async fn a_leader_that_died_in_the_future_and_a_tick_of_then_are_not_taken_for_maintenance() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    registered(&pool).await;
+    let _term = stand(&pool).await.expect("free");
+    run(&pool, "insert into awa.scheduled_jobs (id, kind, run_at) values (-7, 'noop', now())").await;
+    let told = async || {
+        let status = status(&pool, Duration::from_secs(90)).await.expect("an answer");
+        let warns = status.warnings.iter().any(|warning| warning.code == WarningCode::NoLeader);
+        (status.leader.is_some(), warns, text(&pool, "select string_agg(reason, ' ') from awa.why(-7)").await)
+    };
+    assert_eq!(told().await, (true, false, "not_promoted".to_owned()));
+    leader_ahead(&pool, "3 hours").await;
+    run(&pool, "insert into awa.duties (name, holder, ended_at) values ('ring', gen_random_uuid(), now() + interval '3 hours')")
+        .await;
+    assert_eq!(told().await, (false, true, "no_leader not_promoted".to_owned()));
+    let since = "select detail ->> 'since' is null from awa.why(-7) where reason = 'no_leader'";
+    assert_eq!(text(&pool, &format!("select ({since})::text")).await, "true");
 }
 
 #[tokio::test]

@@ -197,6 +197,28 @@ async fn a_tick_tells_without_a_term_and_does_not_say_when_it_comes_again() {
     assert!(!found.is_late);
 }
 
+/// Each is another process, which gives a duty up when it fails.
+#[tokio::test]
+async fn failures_of_ticks_add_up_until_a_pass_ends_well() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let (_, term) = elected(&pool).await;
+    let fails = |passes, failures| {
+        let failed = Some((Duration::ZERO, "broken".to_owned()));
+        DutyReport { passes, failures, failed, ..told("rescue") }
+    };
+    let tick = async |passes, failures| {
+        report(&pool, WorkerId::random(), &[fails(passes, failures)]).await.expect("told");
+        duty(&pool, "rescue").await.failures
+    };
+    assert_eq!((tick(0, 1).await, tick(0, 1).await, tick(0, 1).await), (1, 2, 3));
+    assert_eq!((tick(5, 1).await, tick(0, 1).await), (1, 2), "a pass of this tick ended well");
+    let _ = renew_and_report(&pool, &term, LASTS, &[fails(0, 7)]).await.expect("an answer");
+    let _ = renew_and_report(&pool, &term, LASTS, &[fails(0, 8)]).await.expect("an answer");
+    assert_eq!(duty(&pool, "rescue").await.failures, 8, "a leader counts them itself");
+    assert_eq!((tick(1, 0).await, tick(0, 1).await), (0, 1));
+}
+
 /// Nearly two updates a second, for as long as a fleet lives.
 #[tokio::test]
 async fn reports_are_written_in_place_in_the_transaction_of_the_renewal() {
@@ -235,9 +257,15 @@ async fn a_duty_is_late_when_its_next_pass_does_not_come() {
     run(&pool, "update awa.duties set next_at = now() - interval '110 seconds'").await;
     assert_eq!(late().await, "");
     run(&pool, "update awa.duties set next_at = now() - interval '130 seconds'").await;
-    assert_eq!(late().await, "rescue", "the other is left out");
+    assert_eq!(late().await, "", "who leads has just been elected, after a time when nobody did");
+    run(&pool, "update awa.leader set elected_at = now() - interval '110 seconds'").await;
+    assert_eq!(late().await, "");
     run(&pool, "update awa.leader set elected_at = now() - interval '130 seconds'").await;
-    assert_eq!(late().await, "promotion schedules rescue callbacks claims retention audit", "they never came");
+    assert_eq!(
+        late().await,
+        "promotion schedules rescue callbacks claims retention audit",
+        "one is left out; the others but one never came"
+    );
     run(&pool, "delete from awa.leader").await;
     assert_eq!(late().await, "rescue", "where nobody leads, who never came is not missed");
 }

@@ -168,6 +168,10 @@ async fn the_status_shows_the_segments_the_settings_and_what_is_in_the_way() {
     .await;
     let idle = status(&pool).await.expect("a status");
     assert_eq!(idle.reason.as_deref(), Some("no process that takes part in maintenance is alive"));
+    run(&pool, "insert into awa.duties (name, holder, ended_at) values ('ring', gen_random_uuid(), now() - interval '50 minutes')")
+        .await;
+    let ticked = status(&pool).await.expect("a status");
+    assert_eq!((ticked.reason, ticked.stuck_for), (None, None), "the next tick empties it");
     assert!(matches!(recycle(&pool, 0, 100, 10).await.expect("an answer"), Recycled::Waiting { .. }));
     run(&pool, "update awa.ring set stuck_since = now() - interval '5 minutes'").await;
     assert!(matches!(recycle(&pool, 0, 100, 10).await.expect("an answer"), Recycled::Waiting { .. }));

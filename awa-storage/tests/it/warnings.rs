@@ -87,7 +87,8 @@ const TABLE: [(WarningCode, &str, &str); 14] = [
     ),
     (
         WarningCode::DutyLate,
-        "update awa.duties set next_at = now() - interval '3 minutes' where name = 'ring'",
+        "update awa.leader set elected_at = now() - interval '3 minutes';
+         update awa.duties set next_at = now() - interval '3 minutes' where name = 'ring'",
         "the duty ring is late: its last pass ended at 20",
     ),
     (
@@ -134,7 +135,8 @@ const TABLE: [(WarningCode, &str, &str); 14] = [
     ),
     (
         WarningCode::DutyFailing,
-        "update awa.duties set failures = 300, error = 'x', failed_at = now(), next_at = now() - interval '3 minutes'
+        "update awa.leader set elected_at = now() - interval '3 minutes';
+         update awa.duties set failures = 300, error = 'x', failed_at = now(), next_at = now() - interval '3 minutes'
           where name = 'claims'",
         "the duty claims has failed 300 times",
     ),

@@ -6,7 +6,7 @@ use awa_model::{JobId, JobState, WorkerId};
 use awa_storage::{
     Cursors,
     admin::why::{Because, Reason, Why, why},
-    leader::acquire,
+    leader::{DutyReport, PassReport, acquire, report},
     testing::{TestDatabase, TestRole},
     workers::unregister,
 };
@@ -164,6 +164,43 @@ async fn a_due_job_that_nobody_promotes_says_that_nobody_leads() {
     assert_eq!(words(&pool, job).await, "not_promoted");
     run(&pool, "update awa.leader set expires_at = now() - interval '1 minute'").await;
     assert!(matches!(reasons(&pool, job).await[0], Reason::NoLeader { since: Some(_) }));
+}
+
+/// A tick did its duties so long ago.
+async fn tick(pool: &PgPool, ago: Duration) {
+    let ended = PassReport { ago, took: Duration::ZERO, changed: Some(0), is_caught_up: Some(true), next_in: None };
+    let told = DutyReport {
+        name: "promotion",
+        left_out: false,
+        passes: 1,
+        changed: 0,
+        failures: 0,
+        began: Some(ago),
+        ended: Some(ended),
+        failed: None,
+        walk: None,
+    };
+    report(pool, WorkerId::random(), &[told]).await.expect("told");
+}
+
+#[tokio::test]
+async fn where_ticks_do_the_duties_nobody_is_missed_that_leads() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let deferred = defer(&pool, "run_at", "now() - interval '1 minute'").await;
+    let (waits, _) = parked(&pool).await;
+    run(&pool, "update awa.callbacks set due_at = now() - interval '1 minute'").await;
+    let (_, jobs) = running(&pool, "noop", 1).await;
+    let silent = jobs[0].lease.job_id().get();
+    age_attempts(&pool, "2 minutes").await;
+    for (ago, prefix) in [(59, ""), (61, "no_leader "), (30, "")] {
+        tick(&pool, Duration::from_secs(ago * 60)).await;
+        for (job, reason) in [(deferred, "not_promoted"), (waits, "callback_overdue"), (silent, "stale")] {
+            assert_eq!(words(&pool, job).await, format!("{prefix}{reason}"), "{ago} minutes after a tick");
+        }
+    }
+    run(&pool, "update awa.duties set term = 1").await;
+    assert_eq!(words(&pool, deferred).await, "no_leader not_promoted", "a leader told this, and is gone");
 }
 
 #[tokio::test]
