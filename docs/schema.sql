@@ -743,6 +743,8 @@ create function awa.copy_claim(p_batch awa.active_claims) returns integer;
 
 create function awa.crowding(p_queues text[]) returns text[] immutable;
 
+create function awa.current_leader() returns SETOF awa.leader stable;
+
 create function awa.current_segment() returns smallint stable;
 
 create function awa.declare_schedules(p_owner text, p_revision bigint, p_schedules jsonb, p_remove boolean) returns TABLE(name text, outcome text) security definer;
@@ -805,6 +807,8 @@ create function awa.hand_back_each(p_segments smallint[], p_ids bigint[], p_leas
 
 create function awa.has_ended(p_job_id bigint) returns boolean stable;
 
+create function awa.has_ticks() returns boolean stable;
+
 create function awa.holders(p_age interval, p_limit integer) returns jsonb stable;
 
 create function awa.horizon(p_known bigint, OUT open bigint[], OUT s bigint, OUT x bigint, OUT incarnation uuid, OUT oldest bigint, OUT current bigint) returns record security definer;
@@ -842,6 +846,8 @@ create function awa.list_workers() returns TABLE(id uuid, name text, host text, 
 create function awa.load_marks(p_queues text[]) returns TABLE(queue text, priority smallint, seq bigint) stable security definer;
 
 create function awa.locate(p_ids bigint[], p_leases bigint[]) returns TABLE(id bigint, run_lease bigint, segment smallint) stable;
+
+create function awa.lock_belongings(p_ids bigint[], p_keys bytea[]) returns bigint[];
 
 create function awa.lock_conflicts(p_keys bytea[], p_ids bigint[], p_replaces boolean[], OUT holders bigint[], OUT jobs awa.jobs_hot[]) returns record;
 

@@ -1,4 +1,4 @@
--- Which transactions are open in this database, other than the one that asks? As virtual transaction ids, which every
+-- Which transactions of sessions are open in this database, other than the one that asks? As virtual transaction ids, which every
 -- transaction has, whether or not it writes, and which are never given out again while the server runs.
 -- Needs no privilege: pg_locks hides nothing, and pg_stat_activity shows everybody the database of a session.
 -- Reads what is in shared memory; locks nothing.
@@ -13,6 +13,8 @@ return array(
        and held.mode = 'ExclusiveLock'
        and held.granted
        and held.pid <> pg_backend_pid()
+       -- What the server does by itself, as autovacuum, belongs to no role and reads jobs for nobody.
+       and session.usesysid is not null
        and session.datid = (select database.oid from pg_database as database where database.datname = current_database())
      order by held.virtualtransaction
 );

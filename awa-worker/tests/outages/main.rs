@@ -23,4 +23,5 @@ mod stalls;
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "shared with the other suite")]
 mod support;
+mod vacuumed;
 mod worker;
