@@ -1,6 +1,6 @@
 -- Warnings about duties of maintenance, a step of awa.warnings: those that fail, then those that are late.
 --   p_duties  as in awa.status
---   p_is_led  whether somebody leads: where nobody does, that says it all
+--   p_is_led  whether somebody leads: where nobody does, and no tick either, that says it all
 -- Pure: reads and locks nothing.
 create or replace function awa.warn_of_duties(p_duties jsonb, p_is_led boolean) returns jsonb
     language plpgsql stable
@@ -36,6 +36,7 @@ begin
                                     else 'nothing is known to wait for it' end),
                         case when (one.duty -> 'is_left_out')::boolean
                              then 'the process that leads leaves it out: see that another does it'
+                             when not p_is_led then 'let ticks come more often, or give them a larger budget'
                              else 'look at the log of the process that leads; a database under load makes all duties late' end);
     end loop;
     return found;
