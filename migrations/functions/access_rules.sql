@@ -169,6 +169,7 @@ as $access_rules$
     ('hand_back', 'execute', '{}'),
     ('hand_back_each', 'execute', '{}'),
     ('has_ended', 'execute', '{}'),
+    ('duty_trouble', 'execute', '{}'),
     ('has_ticks', 'execute', '{}'),
     ('holders', 'execute', '{}'),
     ('insert_job', 'execute', '{}'),

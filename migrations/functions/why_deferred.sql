@@ -1,6 +1,6 @@
 -- Reasons of awa.why: the job is due later, or should have been promoted.
 --   the parameters are columns of the job, p_error the newest of its errors
--- Index: scheduled_jobs_due, of which at most 1001 entries. Locks nothing.
+-- Index: primary keys; scheduled_jobs_due, of which at most 1001 entries. Locks nothing.
 create or replace function awa.why_deferred(
     p_id bigint,
     p_state awa.job_state,
@@ -42,8 +42,8 @@ begin
              limit ahead_max) as counted;
     return query select * from awa.why_unled();
     reason := 'not_promoted';
-    explanation := format('it has been due since %s and is not promoted yet; %s jobs are due before it', awa.told_time(due),
-                          awa.told_number(ahead, ahead < ahead_max));
+    explanation := format('it has been due since %s and is not promoted yet; %s jobs are due before it%s', awa.told_time(due),
+                          awa.told_number(ahead, ahead < ahead_max), awa.duty_trouble('promotion'));
     advice := 'the leader, or the next tick, promotes what is due, the oldest first; awa.run_now does not wait for that';
     detail := jsonb_build_object('due_at', due, 'ahead', ahead, 'ahead_is_all', ahead < ahead_max);
     return next;

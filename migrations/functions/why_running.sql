@@ -46,8 +46,8 @@ begin
         return;
     end if;
     reason := 'stale';
-    explanation := format('its attempt %s seems dead: %s, last sign of life at %s%s', p_attempt, who, awa.told_time(seen_at),
-                          ', deadline ' || awa.told_time(p_deadline_at));
+    explanation := format('its attempt %s seems dead: %s, last sign of life at %s%s%s', p_attempt, who, awa.told_time(seen_at),
+                          ', deadline ' || awa.told_time(p_deadline_at), awa.duty_trouble('rescue'));
     advice := format('the leader rescues it at its next pass, or the next tick does; it could from %s on', awa.told_time(rescue_at));
     return query select * from awa.why_unled();
     return next;

@@ -22,8 +22,8 @@ begin
     detail := jsonb_build_object('since', open_since, 'until', until);
     if until <= now() then
         reason := 'callback_overdue';
-        explanation := format('nobody answered its callback by %s, and its waiting has not been ended yet',
-                              awa.told_time(until));
+        explanation := format('nobody answered its callback by %s, and its waiting has not been ended yet%s',
+                              awa.told_time(until), awa.duty_trouble('callbacks'));
         advice := 'the leader does so at its next pass, or the next tick does; an answer still counts until then';
         return query select * from awa.why_unled();
     else

@@ -184,6 +184,47 @@ async fn tick(pool: &PgPool, ago: Duration) {
 }
 
 #[tokio::test]
+async fn a_duty_that_fails_or_is_left_out_is_named_to_the_jobs_that_wait_for_it() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    lead(&pool).await;
+    let deferred = defer(&pool, "run_at", "now() - interval '1 minute'").await;
+    let (waits, _) = parked(&pool).await;
+    run(&pool, "update awa.callbacks set due_at = now() - interval '1 minute'").await;
+    let (_, jobs) = running(&pool, "noop", 1).await;
+    let silent = jobs[0].lease.job_id().get();
+    age_attempts(&pool, "2 minutes").await;
+    let told = |cause: &str| {
+        format!("insert into awa.duties (name, holder, term, left_out, failures, failed_at, error) {cause}
+         on conflict (name) do update set term = excluded.term, left_out = excluded.left_out, failures = excluded.failures")
+    };
+    for (duty, job) in [("promotion", deferred), ("callbacks", waits), ("rescue", silent)] {
+        let explanation = format!("select explanation from awa.why({job}) limit 1");
+        for (term, left_out, failures, words) in [
+            (1, false, 2, None),
+            (
+                1,
+                false,
+                3,
+                Some(format!("; the duty {duty} has failed 3 times in a row, last at 2026-01-02 00:00:00 UTC: broken")),
+            ),
+            (1, true, 0, Some(format!("; the process that leads leaves out the duty {duty}"))),
+            (0, true, 0, None),
+        ] {
+            let row = format!(
+                "values ('{duty}', gen_random_uuid(), {term}, {left_out}, {failures}, '2026-01-02Z', 'broken')"
+            );
+            run(&pool, &told(&row)).await;
+            let said = text(&pool, &explanation).await;
+            match words {
+                Some(words) => assert!(said.ends_with(&words), "{said}"),
+                None => assert!(!said.contains("duty"), "{said}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn where_ticks_do_the_duties_nobody_is_missed_that_leads() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
