@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::support::{Other, Probe, Rig, drain, probe, until};
 
 /// Waits on the listening connection: see awa.wake.
-const ASLEEP: &str = "select count(*) from pg_locks where locktype = 'advisory' and granted and objsubid = 2
+const ASLEEP: &str = "select count(*) from pg_locks where locktype = 'advisory' and granted and classid = 1096237385
+    and mode = 'ExclusiveLock'
     and database = (select oid from pg_database where datname = current_database())";
 
 /// From the check of the schema to the last outcome: claims, heartbeats, progress, every way to end, promotion by a worker

@@ -139,7 +139,8 @@ async fn job_can_be_cancelled_while_its_worker_drains() {
         let draining = async { running.shutdown(Shutdown::Drain { timeout: NEVER }).await.unwrap() };
         let cancelling = async {
             // The drain has begun: what comes now is not claimed any more.
-            let gone = "select count(*) from pg_locks where locktype = 'advisory' and objsubid = 2
+            let gone = "select count(*) from pg_locks where locktype = 'advisory' and classid = 1096237385
+                and mode = 'ExclusiveLock'
                 and database = (select oid from pg_database where datname = current_database())";
             until("no gate", async || rig.count(gone).await == 0).await;
             let _ = client.cancel(JobId::<()>::new(id), None).await.unwrap();

@@ -14,7 +14,9 @@ fn client(rig: &Rig, poll: Duration) -> Client {
 }
 
 /// The gate of a queue is a session lock of the listening connection.
-pub(crate) const GATES: &str = "select count(*) from pg_locks where locktype = 'advisory' and granted and objsubid = 2
+pub(crate) const GATES: &str =
+    "select count(*) from pg_locks where locktype = 'advisory' and granted and classid = 1096237385
+    and mode = 'ExclusiveLock'
     and database = (select oid from pg_database where datname = current_database())";
 
 #[tokio::test]

@@ -50,7 +50,8 @@ async fn connection_that_listens_comes_back_with_what_was_enqueued_meanwhile() {
         until("sleep", async || rig.count(GATES).await == 1).await;
         let gone = rig
             .count(
-                "select count(pg_terminate_backend(pid)) from pg_locks where locktype = 'advisory' and objsubid = 2
+                "select count(pg_terminate_backend(pid)) from pg_locks where locktype = 'advisory' and classid = 1096237385
+                and mode = 'ExclusiveLock'
                     and database = (select oid from pg_database where datname = current_database())",
             )
             .await;

@@ -60,7 +60,8 @@ async fn timeouts_for_people_end_neither_statements_nor_connections_of_a_worker(
     in_state(&observer, "completed", 5).await;
     until("sleep", async || count(&observer, GATES).await == Some(1)).await;
     let idle = "select count(*) from pg_stat_activity join pg_locks using (pid)
-                 where locktype = 'advisory' and objsubid = 2 and datname = current_database()
+                 where locktype = 'advisory' and classid = 1096237385 and pg_locks.mode = 'ExclusiveLock'
+                   and datname = current_database()
                    and state = 'idle' and state_change < clock_timestamp() - interval '600 milliseconds'";
     until("a long rest", async || count(&observer, idle).await == Some(1)).await;
     drain(&running).await;

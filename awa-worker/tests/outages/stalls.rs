@@ -136,7 +136,8 @@ async fn connection_that_delivers_nothing_any_more_is_noticed_and_replaced() {
     scene.gate.open();
     until("sleep", async || scene.rig.count(GATES).await == 1).await;
     let port = "select client_port::bigint from pg_stat_activity join pg_locks using (pid)
-                 where locktype = 'advisory' and objsubid = 2 and datname = current_database()";
+                 where locktype = 'advisory' and classid = 1096237385 and pg_locks.mode = 'ExclusiveLock'
+                   and datname = current_database()";
     let port = scene.rig.count(port).await;
     scene.proxy.set(u16::try_from(port).unwrap(), Flow::Stalled);
     for jobs in 1..=3 {

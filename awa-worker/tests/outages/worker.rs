@@ -64,5 +64,7 @@ pub(crate) const DISCONNECT: &str = "select count(pg_terminate_backend(pid)) fro
     where application_name like 'awa %' and datname = current_database()";
 
 /// The gates of sleeping workers: session locks of the connection that listens.
-pub(crate) const GATES: &str = "select count(*) from pg_locks where locktype = 'advisory' and granted and objsubid = 2
+pub(crate) const GATES: &str =
+    "select count(*) from pg_locks where locktype = 'advisory' and granted and classid = 1096237385
+    and mode = 'ExclusiveLock'
     and database = (select oid from pg_database where datname = current_database())";
