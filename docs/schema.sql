@@ -759,6 +759,8 @@ create function awa.due_schedules(p_limit integer) returns TABLE(name text, expr
 
 create function awa.duty_statuses(p_limit integer, p_stale_after interval) returns jsonb stable;
 
+create function awa.duty_trouble(p_duty text) returns text stable;
+
 create function awa.edit(INOUT job_id bigint, changes jsonb, OUT outcome text, OUT state awa.job_state, OUT holder bigint) returns record security definer;
 
 create function awa.empty_claims(p_newer_max integer, OUT outcome text, OUT looked bigint, OUT copied bigint) returns record security definer;
