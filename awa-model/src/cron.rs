@@ -79,6 +79,11 @@ impl CronExpression {
             return Err(InvalidCron::TooLong { bytes: expression.len() });
         }
         let unreadable = |reason: String| InvalidCron::Unreadable { expression: expression.to_owned(), reason };
+        // croner counts the fields in the words of its own options.
+        let fields = expression.split_whitespace().count();
+        if !matches!(fields, 5 | 6) && !expression.trim_start().starts_with('@') {
+            return Err(unreadable(format!("it has {fields} fields; it must have 5, or 6 with seconds first")));
+        }
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
         let cron = parser.parse(expression).map_err(|error| unreadable(error.to_string()))?;
         let zone = timezone.parse().map_err(|_| InvalidCron::Timezone { timezone: timezone.to_owned() })?;

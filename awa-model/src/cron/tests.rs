@@ -25,6 +25,18 @@ fn times(expression: &str, zone: &str, after: &str, until: &str) -> Vec<String> 
     times.map(|time| time.with_timezone(&cron.zone).format("%d %H:%M %:z").to_string()).collect()
 }
 
+#[test]
+fn an_expression_of_too_few_or_too_many_fields_is_told_how_many_there_may_be() {
+    for (expression, fields) in [("", 0), ("every day", 2), ("* * * * * * *", 7)] {
+        let refused = CronExpression::parse(expression, "UTC").unwrap_err().to_string();
+        let said = format!("cannot be read: it has {fields} fields; it must have 5, or 6 with seconds first");
+        assert!(refused.ends_with(&said), "{refused}");
+    }
+    for expression in ["* * * * *", " 0 * * * * * ", "@daily", " @hourly"] {
+        assert!(CronExpression::parse(expression, "UTC").is_ok(), "{expression:?}");
+    }
+}
+
 // CRON-06
 #[test]
 fn a_time_of_day_in_the_gap_comes_at_its_end_and_the_next_day_as_ever() {
