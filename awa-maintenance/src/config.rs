@@ -124,7 +124,7 @@ impl MaintenanceConfig {
 #[non_exhaustive]
 pub enum InvalidConfig {
     /// A healthy worker would look dead now and then.
-    #[error("staleness is {staleness:?}, which must be at least three heartbeats of {heartbeat:?}")]
+    #[error("stale_after is {staleness:?}, which must be at least three heartbeats of {heartbeat:?}")]
     StalenessTooShort {
         /// The staleness given.
         staleness: Duration,

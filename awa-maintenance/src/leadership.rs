@@ -106,7 +106,7 @@ impl Elector {
                     return Ok(true);
                 }
                 Guarded::Lost => {
-                    tracing::info!(term = term.number(), "leads no longer");
+                    tracing::info!(worker.id = %self.holder.get(), term = term.number(), "leads no longer");
                     self.term = None;
                     self.trusted_until.send_replace(None);
                 }
@@ -115,7 +115,7 @@ impl Elector {
         self.term = leader::acquire(&self.pool, DUTY, self.holder, self.lasts).await?;
         self.contact.answered(self.lasts);
         if let Some(term) = &self.term {
-            tracing::info!(term = term.number(), "leads maintenance");
+            tracing::info!(worker.id = %self.holder.get(), term = term.number(), "leads maintenance");
             // Before the duties hear that they lead.
             self.journal.begin_term();
             self.trust_from(asked);
@@ -151,7 +151,7 @@ impl Elector {
         if let Some(term) = self.term.take() {
             let number = term.number();
             if leader::resign(&self.pool, term).await? == Guarded::Applied(()) {
-                tracing::info!(term = number, "gave up the lead");
+                tracing::info!(worker.id = %self.holder.get(), term = number, "gave up the lead");
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! `awa maintain`: the duties of a fleet in a process of their own, or once, from a timer.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -59,7 +60,8 @@ pub(crate) async fn run(options: Options) -> ExitCode {
         return ExitCode::from(2);
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    log.with_ansi(std::io::stderr().is_terminal()).init();
     let sessions = match reach(database.application_name("awa maintain")).await {
         Ok(sessions) => sessions,
         Err(error) => return fail(&error),
@@ -68,7 +70,10 @@ pub(crate) async fn run(options: Options) -> ExitCode {
         return report(&awa_maintenance::tick(&sessions, config, options.budget).await, options.json);
     }
     let stop = CancellationToken::new();
-    let mut serving = tokio::spawn(awa_maintenance::serve(sessions, WorkerId::random(), config, stop.clone()));
+    let holder = WorkerId::random();
+    // One that does not lead says nothing else.
+    tracing::info!(worker.id = %holder.get(), version = env!("CARGO_PKG_VERSION"), duties = ?config.duties, "maintenance started");
+    let mut serving = tokio::spawn(awa_maintenance::serve(sessions, holder, config, stop.clone()));
     let ended = tokio::select! {
         biased;
         () = asked_to_stop() => {

@@ -131,7 +131,7 @@ fn what_maintenance_does_not_understand_is_refused() {
     let url = ["--database-url", "postgres://127.0.0.1:1/nowhere"];
     for (arguments, expected) in [
         (["maintain", "--without", "cleaning"].as_slice(), "\"cleaning\" is not known"),
-        (&["maintain", "--stale-after", "1s"], "staleness is 1s"),
+        (&["maintain", "--stale-after", "1s"], "stale_after is 1s"),
         (&["maintain", "--budget", "1s"], "--once"),
     ] {
         let (code, _, error) = finish(awa(&[arguments, &url].concat()));
@@ -149,8 +149,18 @@ async fn maintenance_goes_on_until_it_is_told_to_end_and_gives_up_the_lead() {
     }
     assert_eq!(count(&database, "select count(*) from awa.leader where expires_at > now()").await, 1);
     let told = Command::new("kill").args(["-TERM", &maintain.id().to_string()]).status().expect("kill");
-    assert!(told.success() && maintain.wait().expect("it ends").success());
+    let ended = maintain.wait_with_output().expect("it ends");
+    assert!(told.success() && ended.status.success());
     assert_eq!(count(&database, "select count(*) from awa.leader where expires_at > now()").await, 0);
+    // It is in no list of workers: its log alone says which process the leader is.
+    let log = String::from_utf8(ended.stderr).expect("text");
+    assert!(!log.contains('\u{1b}'), "colours are for terminals: {log}");
+    let holders: Vec<_> = ["maintenance started", "leads maintenance", "gave up the lead"]
+        .iter()
+        .map(|said| log.lines().find(|line| line.contains(said)).and_then(|line| line.split_once("worker.id=")))
+        .map(|found| found.and_then(|(_, rest)| rest.split_whitespace().next()))
+        .collect();
+    assert!(holders[0].is_some() && holders.iter().all(|holder| *holder == holders[0]), "{log}");
 }
 
 /// A process that maintains a fleet whose dead are known after six seconds, so that a term lasts three.
