@@ -86,7 +86,7 @@ begin
                            case when unserved.number > told_max then format(' and %s more', unserved.number - told_max) end),
                     'start workers for them, or pause them if that is meant')
         || awa.warn(faults is not null, 'schedule_fault', format('schedules cannot be read and enqueue nothing: %s', faults),
-                    'set them anew: awa.set_schedule')
+                    'mend the expression or the zone: with awa.set_schedule, or in the code that declares them')
         || awa.warn(found, 'audit_found',
                     'the audit has found jobs that dispatch or rescue had lost: a bug in Awa, or a hand in its tables',
                     'they have been put right where that is possible; report it, with the leader''s log')

@@ -53,7 +53,7 @@ begin
     detail := jsonb_build_object('ahead', ahead, 'ahead_is_all', is_all, 'running', busy.running,
                                  'running_is_all', busy.is_all, 'workers', able);
     reason := case when ahead > 0 then 'behind' else 'next' end;
-    explanation := format('%s jobs of queue %s go first, %s run, and %s live workers would take it',
+    explanation := format('in queue %2$s %1$s go first and %3$s run; live workers that would take it: %4$s',
                           awa.told_number(ahead, is_all), p_queue, awa.told_number(busy.running, busy.is_all), able);
     advice := case
         when ahead > 0 then 'wait, start more workers, give them more slots, or give the job a more urgent priority with awa.edit'

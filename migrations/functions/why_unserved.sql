@@ -38,11 +38,11 @@ begin
         advice := format('start a worker that serves queue %s and has a handler for %s', p_queue, p_kind);
     elsif fleet.serving = 0 then
         reason := 'no_worker_for_queue';
-        explanation := format('none of %s live workers serves queue %s', fleet.alive, p_queue);
+        explanation := format('none of the live workers (%s) serves queue %s', fleet.alive, p_queue);
         advice := 'start a worker that does, or move the job with awa.edit';
     else
         reason := 'no_worker_for_kind';
-        explanation := format('none of %s live workers of queue %s has a handler for %s%s', fleet.serving, p_queue, p_kind,
+        explanation := format('none of the live workers of queue %2$s (%1$s) has a handler for %3$s%4$s', fleet.serving, p_queue, p_kind,
                               case when fleet.knowing > 0 then '; workers of other queues have' else '' end);
         advice := 'start a version of the service that has one, or move or cancel the job';
     end if;
