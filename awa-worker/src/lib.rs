@@ -104,6 +104,27 @@ pub use crate::signal::shutdown_signal;
 pub use crate::tower::{JobFailure, JobRequest, RunJob, TowerMiddleware};
 pub use crate::watch::{WaitError, Watch};
 
+/// How long ended jobs are kept, and how the ring of segments that holds them is doing. The settings are in the database and
+/// reach every process within seconds.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use awa_worker::ring::{self, QueueRetention, RingSettings};
+///
+/// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+///
+/// # async fn run(pool: sqlx::PgPool) -> Result<(), awa_worker::StorageError> {
+/// ring::configure(&pool, &RingSettings { failed_retention: Some(30 * DAY), ..RingSettings::default() }).await?;
+/// ring::set_retention(&pool, "reports", QueueRetention { completed: Some(90 * DAY), ..QueueRetention::default() }).await?;
+/// # Ok(()) }
+/// ```
+pub mod ring {
+    pub use awa_storage::ring::{
+        QueueRetention, RingSettings, RingStatus, configure, reset_retention, set_retention, status,
+    };
+}
+
 /// The README's examples compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
