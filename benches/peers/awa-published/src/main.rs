@@ -57,7 +57,7 @@ fn options() -> InsertOpts {
 }
 
 impl Peer for Published {
-    const NAME: &'static str = "awa (crates.io)";
+    const NAME: &'static str = "awa (the registry)";
     const VERSION: &'static str = "0.6.9";
     // The view `awa.jobs` takes tens of seconds at some ten thousand jobs, and `queue_counts` takes some. Its storage is
     // append-only: what was enqueued less what has ended, which is in one of two places. Both are emptied together.

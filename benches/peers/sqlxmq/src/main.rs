@@ -1,8 +1,9 @@
-//! sqlxmq. Its migrations are made to be copied into a service's own, which is what `migrations.sql` is.
+//! sqlxmq. Its migrations are made to be copied into a service's own; here they are read from its source.
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::{fs, io};
 
 use awa_peer::{Payload, Peer, Result, Seen, Settings, Setup};
 use sqlx::PgPool;
@@ -45,7 +46,9 @@ impl Peer for Sqlxmq {
     async fn open(setup: Setup) -> Result<Self> {
         let _ = SEEN.set(setup.seen.clone());
         let producer = PgPool::connect(&setup.url).await?;
-        sqlx::raw_sql(include_str!("../migrations.sql")).execute(&producer).await?;
+        for statements in migrations()? {
+            sqlx::raw_sql(&statements).execute(&producer).await?;
+        }
         Ok(Self { setup, producer })
     }
 
@@ -73,6 +76,15 @@ impl Peer for Sqlxmq {
         let _ = RUNNER.set(runner.run().await?);
         Ok(())
     }
+}
+
+/// The migrations of sqlxmq, in order.
+fn migrations() -> Result<Vec<String>> {
+    let files = fs::read_dir(env!("SQLXMQ_MIGRATIONS"))?;
+    let mut paths = files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.to_string_lossy().ends_with(".up.sql"));
+    paths.sort();
+    Ok(paths.iter().map(fs::read_to_string).collect::<io::Result<_>>()?)
 }
 
 fn main() -> ExitCode {
