@@ -87,20 +87,19 @@ pub(crate) async fn work(options: &Options, connect: PgConnectOptions) -> Result
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         stopping.cancel();
     });
-    let counter = Arc::clone(&handled);
-    let telling = tokio::spawn(async move {
-        let mut before = 0;
-        loop {
-            time::sleep(TELLING).await;
-            tell(&counter, &mut before)?;
-        }
-        #[expect(unreachable_code, reason = "it gives the block its type")]
-        Result::Ok(())
-    });
+    let telling = tokio::spawn(keep_telling(Arc::clone(&handled)));
     let wants = Wants { max_workers: options.max_workers, reports: false, shape: Shape::USUAL };
     worker(connect, wants, Arc::clone(&handled), Late(Arc::default()), stop).await?;
     telling.abort();
     tell(&handled, &mut 0)
+}
+
+async fn keep_telling(handled: Arc<AtomicU64>) -> Result {
+    let mut before = 0;
+    loop {
+        time::sleep(TELLING).await;
+        tell(&handled, &mut before)?;
+    }
 }
 
 fn tell(handled: &AtomicU64, before: &mut u64) -> Result {
