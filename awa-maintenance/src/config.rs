@@ -35,7 +35,8 @@ pub struct MaintenanceConfig {
     pub callback_interval_min: Duration,
     /// Most time between two looks for callbacks that are due. Default 5 s.
     pub callback_interval_max: Duration,
-    /// Most time between two looks for schedules that are due; one that was just set is noticed after that. Default 1 s.
+    /// Most time between two looks for schedules that are due; one that was just set is noticed after that. Promotion may look on their
+    /// behalf; while it fails, this takes up to a quarter longer. Default 1 s.
     pub schedule_interval_max: Duration,
     /// Least time between two looks at the ring. Default 250 ms.
     pub ring_interval_min: Duration,

@@ -6,8 +6,15 @@ use sqlx::PgPool;
 
 use crate::{
     Auditor, CallbackKeeper, ClaimsKeeper, Duty, MaintenanceConfig, Promoter, Pruner, Rescuer, RingKeeper, Scheduler,
-    contact::Contact,
+    contact::Contact, outlook::Outlook,
 };
+
+/// What the duties of one process tell each other, and hear of its elector. All of it saves work or waits; none of it is relied on.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) contact: Arc<Contact>,
+    pub(crate) outlook: Arc<Outlook>,
+}
 
 /// One of the duties of maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,12 +71,18 @@ impl DutyName {
     }
 
     /// The duty itself.
-    pub(crate) fn duty(self, pool: &PgPool, config: MaintenanceConfig, contact: &Arc<Contact>) -> Arc<dyn Duty> {
+    pub(crate) fn duty(self, pool: &PgPool, config: MaintenanceConfig, shared: &Shared) -> Arc<dyn Duty> {
         let pool = pool.clone();
         match self {
+            Self::Promotion if config.duties.contains(Self::Schedules) => {
+                Arc::new(Promoter::new(pool, config).looking_ahead(Arc::clone(&shared.outlook)))
+            }
             Self::Promotion => Arc::new(Promoter::new(pool, config)),
+            Self::Schedules if config.duties.contains(Self::Promotion) => {
+                Arc::new(Scheduler::new(pool, config).hearing(Arc::clone(&shared.outlook)))
+            }
             Self::Schedules => Arc::new(Scheduler::new(pool, config)),
-            Self::Rescue => Arc::new(Rescuer::watching(pool, config, Arc::clone(contact))),
+            Self::Rescue => Arc::new(Rescuer::watching(pool, config, Arc::clone(&shared.contact))),
             Self::Callbacks => Arc::new(CallbackKeeper::new(pool, config)),
             Self::Ring => Arc::new(RingKeeper::new(pool, config)),
             Self::Claims => Arc::new(ClaimsKeeper::new(pool, config)),

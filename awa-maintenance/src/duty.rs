@@ -28,6 +28,11 @@ pub trait Duty: Send + Sync {
     /// If the database does not answer. The next pass starts over.
     async fn pass(&self) -> Result<Pass, Error>;
 
+    /// Waits until there is a reason to come sooner than the last pass has said. There never is one but for a duty that says so.
+    async fn called(&self) {
+        std::future::pending().await
+    }
+
     /// How far it is, for a duty that walks through everything.
     fn walk(&self) -> Option<Walk> {
         None

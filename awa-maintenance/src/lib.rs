@@ -19,6 +19,7 @@ mod error;
 mod journal;
 mod leadership;
 mod maintainer;
+mod outlook;
 mod promoter;
 mod pruner;
 mod rescuer;

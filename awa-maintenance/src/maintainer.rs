@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::{
-    Duty, DutyName, Elector, Error, InvalidConfig, MaintenanceConfig, Pass, Trust, contact::Contact, journal::Journal,
+    Duty, DutyName, Elector, Error, InvalidConfig, MaintenanceConfig, Pass, Trust, duties::Shared, journal::Journal,
 };
 
 /// How long giving up the lead may take before the process stops all the same.
@@ -50,11 +50,11 @@ impl Maintainer {
     ///
     /// Every rule that the configuration breaks.
     pub fn new(pool: PgPool, holder: WorkerId, config: MaintenanceConfig) -> Result<Self, Vec<InvalidConfig>> {
-        let contact = Arc::<Contact>::default();
-        let duties = config.duties.iter().map(|name| name.duty(&pool, config, &contact)).collect();
+        let shared = Shared::default();
+        let duties = config.duties.iter().map(|name| name.duty(&pool, config, &shared)).collect();
         let left_out = DutyName::ALL.into_iter().filter(|name| !config.duties.contains(*name)).map(DutyName::as_str);
         let mut maintainer = Self::telling(pool, holder, config, duties, left_out.collect())?;
-        maintainer.elector = maintainer.elector.telling(contact);
+        maintainer.elector = maintainer.elector.telling(shared.contact);
         Ok(maintainer)
     }
 
@@ -157,18 +157,20 @@ impl Keeper {
     async fn step(&self, trust: &mut Trust) {
         trust.until_leading().await;
         self.journal.began(&*self.duty);
-        let pause = match one_pass(&*self.duty, self.config.pass_time_max).await {
+        match one_pass(&*self.duty, self.config.pass_time_max).await {
             Ok(pass) => {
                 self.journal.passed(&*self.duty, pass);
-                pass.next.pause()
+                tokio::select! {
+                    () = time::sleep(pass.next.pause()) => {}
+                    () = self.duty.called() => {}
+                }
             }
             Err(error) => {
                 tracing::warn!(duty = self.duty.name(), %error, "a pass failed and is repeated");
                 self.journal.failed(&*self.duty, &error, self.config.retry_interval);
-                self.config.retry_interval
+                time::sleep(self.config.retry_interval).await;
             }
-        };
-        time::sleep(pause).await;
+        }
     }
 }
 

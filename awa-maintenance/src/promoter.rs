@@ -5,14 +5,15 @@
 //! than `promote_interval_min`, which gathers jobs into batches, and no more than `promote_interval_max`, which is how long a
 //! job may wait that was scheduled in the meantime.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use awa_storage::promote::{PromoteCursor, PromotedOthers, promote, promote_others};
+use awa_storage::promote::{PromoteCursor, Promoted, PromotedOthers, promote, promote_and_look_ahead, promote_others};
 use sqlx::PgPool;
+use tokio::time::Instant;
 use tracing::Span;
 
-use crate::{Duty, Error, MaintenanceConfig, Next, Pass};
+use crate::{Duty, Error, MaintenanceConfig, Next, Pass, outlook::Outlook};
 
 /// Moves deferred jobs whose time has come into the ring.
 #[derive(Debug)]
@@ -20,12 +21,32 @@ pub struct Promoter {
     pool: PgPool,
     config: MaintenanceConfig,
     cursor: Mutex<PromoteCursor>,
+    outlook: Option<Arc<Outlook>>,
 }
 
 impl Promoter {
     /// A promoter that starts at the head of the index.
     pub fn new(pool: PgPool, config: MaintenanceConfig) -> Self {
-        Self { pool, config, cursor: Mutex::default() }
+        Self { pool, config, cursor: Mutex::default(), outlook: None }
+    }
+
+    /// One that asks for schedules as well, so that they need not be asked for apart.
+    pub(crate) fn looking_ahead(mut self, outlook: Arc<Outlook>) -> Self {
+        self.outlook = Some(outlook);
+        self
+    }
+
+    async fn batch(&self, cursor: &mut PromoteCursor) -> Result<Promoted, Error> {
+        let limit = self.config.promote_batch_max;
+        // In a backlog the passes follow each other closely.
+        let interval = self.config.promote_interval_max / 2;
+        let Some(outlook) = self.outlook.as_ref().filter(|outlook| outlook.is_to_be_asked(interval)) else {
+            return Ok(promote(&self.pool, cursor, limit).await?);
+        };
+        let asked = Instant::now();
+        let batch = promote_and_look_ahead(&self.pool, cursor, limit).await?;
+        outlook.hear(asked, batch.schedules_due);
+        Ok(batch)
     }
 
     fn cursor(&self) -> std::sync::MutexGuard<'_, PromoteCursor> {
@@ -46,9 +67,8 @@ impl Duty for Promoter {
     async fn pass(&self) -> Result<Pass, Error> {
         // Taken out for the time of the pass: one that fails leaves a new cursor behind, which starts at the head.
         let mut cursor = std::mem::take(&mut *self.cursor());
-        let limit = self.config.promote_batch_max;
-        let batch = promote(&self.pool, &mut cursor, limit).await?;
-        let others = promote_others(&self.pool, &mut cursor, limit).await?;
+        let batch = self.batch(&mut cursor).await?;
+        let others = promote_others(&self.pool, &mut cursor, self.config.promote_batch_max).await?;
         *self.cursor() = cursor;
         let PromotedOthers { promoted, refused, left_alone } = others.unwrap_or_default();
         let (promoted, refused) = (batch.promoted + promoted, batch.refused + refused);

@@ -2,9 +2,10 @@
 //!
 //! A pass asks which schedules want something, decides in memory what each does ([`Slots`]), and writes that down in one statement
 //! each. A bad schedule is noted as such and stops no other (I6). Then the duty sleeps until the next time comes, but no longer
-//! than `schedule_interval_max`: one that was set in the meantime may be due sooner.
+//! than `schedule_interval_max`: one that was set in the meantime may be due sooner. While promotion says often enough that nothing
+//! is due ([`Outlook`]), a pass asks the database nothing.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -13,7 +14,7 @@ use awa_storage::schedule::{DueSchedule, Fired, Outcome, due, fire, fire_waiting
 use sqlx::PgPool;
 use tracing::Span;
 
-use crate::{Duty, Error, MaintenanceConfig, Next, Pass};
+use crate::{Duty, Error, MaintenanceConfig, Next, Pass, outlook::Outlook};
 
 /// Schedules that one pass looks at; more are looked at by the next, at once.
 const SCHEDULES_AT_ONCE: u32 = 100;
@@ -36,12 +37,65 @@ pub struct Scheduler {
     pool: PgPool,
     config: MaintenanceConfig,
     prune_at: Mutex<Option<Instant>>,
+    outlook: Option<Arc<Outlook>>,
 }
 
 impl Scheduler {
     /// A scheduler; all it has to know is in the database.
     pub fn new(pool: PgPool, config: MaintenanceConfig) -> Self {
-        Self { pool, config, prune_at: Mutex::default() }
+        Self { pool, config, prune_at: Mutex::default(), outlook: None }
+    }
+
+    /// One that rests while promotion says that nothing is due.
+    pub(crate) fn hearing(mut self, outlook: Arc<Outlook>) -> Self {
+        self.outlook = Some(outlook);
+        self
+    }
+
+    /// The longest time between two looks, whoever looks.
+    fn most(&self) -> Duration {
+        let most = self.config.schedule_interval_max;
+        // Promotion comes as often, and a moment later each time: it is to be heard before anybody looks for himself.
+        let allowance = self.config.promote_interval_min.min(most / 4);
+        if self.outlook.is_some() { most + allowance } else { most }
+    }
+
+    fn is_to_prune(&self) -> bool {
+        let at = *self.prune_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        at.is_none_or(|at| at <= Instant::now())
+    }
+
+    async fn look(&self) -> Result<Pass, Error> {
+        let due = due(&self.pool, SCHEDULES_AT_ONCE).await?;
+        let (mut changed, mut failed) = (0, None);
+        for schedule in &due.schedules {
+            match self.handle(schedule).await {
+                Ok(handled) => changed += handled,
+                // The others must not wait for this one.
+                Err(error) => {
+                    tracing::warn!(schedule = schedule.name, %error, "a schedule could not be handled: it is tried again");
+                    failed = Some(error);
+                }
+            }
+        }
+        Span::current().record("batch.size", changed);
+        if changed == 0
+            && let Some(error) = failed
+        {
+            return Err(error);
+        }
+        changed += self.prune().await?;
+        let most = self.most();
+        let next = if changed > 0 {
+            // Where one batch of times was handled, the next may be due by now.
+            Next::Now
+        } else {
+            match due.next_in {
+                Some(Duration::ZERO) => Next::In(LOCKED_PAUSE),
+                next => Next::In(next.unwrap_or(most).clamp(SLEEP_MIN, most)),
+            }
+        };
+        Ok(Pass { changed, next })
     }
 
     /// Handles one schedule. Answers how many times were handled.
@@ -83,15 +137,13 @@ impl Scheduler {
 
     /// Forgets old times, a batch at a time. Answers how many.
     async fn prune(&self) -> Result<usize, Error> {
-        let now = Instant::now();
-        let is_due = |at: Option<Instant>| at.is_none_or(|at| at <= now);
-        if !is_due(*self.prune_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner)) {
+        if !self.is_to_prune() {
             return Ok(0);
         }
         let pruned = prune_ticks(&self.pool, PRUNE_BATCH).await?;
         if pruned == 0 {
             let mut at = self.prune_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            *at = Some(now + PRUNE_INTERVAL);
+            *at = Some(Instant::now() + PRUNE_INTERVAL);
         }
         Ok(pruned)
     }
@@ -108,36 +160,21 @@ impl Duty for Scheduler {
     }
 
     async fn pass(&self) -> Result<Pass, Error> {
-        let due = due(&self.pool, SCHEDULES_AT_ONCE).await?;
-        let (mut changed, mut failed) = (0, None);
-        for schedule in &due.schedules {
-            match self.handle(schedule).await {
-                Ok(handled) => changed += handled,
-                // The others must not wait for this one.
-                Err(error) => {
-                    tracing::warn!(schedule = schedule.name, %error, "a schedule could not be handled: it is tried again");
-                    failed = Some(error);
-                }
-            }
+        let Some(outlook) = &self.outlook else { return self.look().await };
+        if let Some(rest) = outlook.rest(self.most()).filter(|_| !self.is_to_prune()) {
+            return Ok(Pass { changed: 0, next: Next::In(rest.max(SLEEP_MIN)) });
         }
-        Span::current().record("batch.size", changed);
-        if changed == 0
-            && let Some(error) = failed
-        {
-            return Err(error);
+        outlook.look();
+        let pass = self.look().await?;
+        outlook.looked();
+        Ok(pass)
+    }
+
+    async fn called(&self) {
+        match &self.outlook {
+            Some(outlook) => outlook.news().await,
+            None => std::future::pending().await,
         }
-        changed += self.prune().await?;
-        let most = self.config.schedule_interval_max;
-        let next = if changed > 0 {
-            // Where one batch of times was handled, the next may be due by now.
-            Next::Now
-        } else {
-            match due.next_in {
-                Some(Duration::ZERO) => Next::In(LOCKED_PAUSE),
-                next => Next::In(next.unwrap_or(most).clamp(SLEEP_MIN, most)),
-            }
-        };
-        Ok(Pass { changed, next })
     }
 }
 

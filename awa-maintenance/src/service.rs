@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Duty, DutyName, Error, Maintainer, MaintenanceConfig, Next,
-    contact::Contact,
+    duties::Shared,
     journal::Journal,
     maintainer::{one_pass, words},
 };
@@ -62,8 +62,8 @@ pub struct Ticked {
 pub async fn tick(sessions: &Sessions, config: MaintenanceConfig, budget: Duration) -> Vec<Ticked> {
     let pool = sessions.pool(DUTY_CONNECTIONS, budget.min(ACQUIRE_TIMEOUT), config.pass_time_max);
     // Whether the database was away nobody has seen.
-    let contact = Arc::<Contact>::default();
-    let duties = config.duties.iter().map(|name| (name, name.duty(&pool, config, &contact))).collect();
+    let shared = Shared::default();
+    let duties = config.duties.iter().map(|name| (name, name.duty(&pool, config, &shared))).collect();
     let ticked = exhaust_all(duties, &pool, config, budget).await;
     pool.close().await;
     ticked

@@ -81,6 +81,8 @@ pub struct Promoted {
     pub left_alone: usize,
     /// When the next job is due: zero while more are due now, `None` when none waits.
     pub next_due: Option<Duration>,
+    /// When the next schedule asks for something: zero if one does now. `None` where nobody asked, or it cannot be told.
+    pub schedules_due: Option<Duration>,
 }
 
 /// What [`promote_others`] did; the fields are those of [`Promoted`].
@@ -103,18 +105,41 @@ pub struct PromotedOthers {
 ///
 /// If the database does not answer; then the batch was promoted or not.
 pub async fn promote(db: impl PgExecutor<'_>, cursor: &mut PromoteCursor, batch: u32) -> Result<Promoted, Error> {
+    promote_batch(db, cursor, batch, false).await
+}
+
+/// As [`promote`], and in the same statement asks when the next schedule asks for something. Whatever is wrong with schedules,
+/// jobs are promoted; a lock on them holds that up by 50 ms at most.
+///
+/// # Errors
+///
+/// As [`promote`].
+pub async fn promote_and_look_ahead(
+    db: impl PgExecutor<'_>,
+    cursor: &mut PromoteCursor,
+    batch: u32,
+) -> Result<Promoted, Error> {
+    promote_batch(db, cursor, batch, true).await
+}
+
+async fn promote_batch(
+    db: impl PgExecutor<'_>,
+    cursor: &mut PromoteCursor,
+    batch: u32,
+    looks_ahead: bool,
+) -> Result<Promoted, Error> {
     let start = cursor.start(Instant::now());
     let row = sqlx::query_file!(
         "queries/promote/promote.sql",
         start.map(|(run_at, _)| run_at),
         start.map(|(_, id)| id.get()),
         i32::try_from(batch).unwrap_or(i32::MAX),
+        looks_ahead,
     )
     .fetch_one(db)
     .await?;
     let last = row.last_run_at.zip(row.last_id.map(JobId::new));
-    let next_due =
-        row.next_due_in.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
+    let next_due = row.next_due_in.map(seconds);
     cursor.advance(last, next_due == Some(Duration::ZERO), Instant::now());
     cursor.scout.crowded_by(row.crowding.unwrap_or_default());
     Ok(Promoted {
@@ -122,6 +147,7 @@ pub async fn promote(db: impl PgExecutor<'_>, cursor: &mut PromoteCursor, batch:
         refused: count(row.refused),
         left_alone: count(row.left_alone),
         next_due,
+        schedules_due: row.schedules_due_in.map(seconds),
     })
 }
 
@@ -164,6 +190,11 @@ pub async fn promote_others(
         refused: count(row.refused),
         left_alone: count(row.left_alone),
     }))
+}
+
+/// As long as that, or for as long as can be said.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 fn count(rows: i32) -> usize {

@@ -77,6 +77,7 @@ as $access_rules$
     ('recycle', 'execute', '{worker}'),
     ('rescue', 'execute', '{worker}'),
     ('rotate', 'execute', '{worker}'),
+    ('schedules_due_in', 'execute', '{worker}'),
     ('switch_claims', 'execute', '{worker}'),
 
     -- Looking.

@@ -65,3 +65,30 @@ as $$
        -- As somebody may have written it by hand: there is no counting to it.
        and isfinite(schedule.next_at)
 $$;
+
+-- Seconds until a schedule asks for something: 0 where one does now, infinity where none will, and null where that cannot be
+-- told within 50 ms. For a caller that has something else to do first, which no fault here may stop.
+-- What counts is what awa.due_schedules answers, but that a locked one is not passed by.
+-- Index: none; there is a row for each schedule. Locks nothing.
+create or replace function awa.schedules_due_in() returns double precision
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, pg_temp
+    set lock_timeout = '50ms'
+as $$
+begin
+    return coalesce(min(case
+               when not schedule.planned
+                 or schedule.next_at <= clock_timestamp()
+                 or awa.was_planned_ahead(schedule.planned_at)
+                 or (schedule.waiting_slot is not null and coalesce(awa.has_ended(schedule.last_job_id), true)) then 0
+               -- As somebody may have written it by hand: there is no counting to it.
+               when isfinite(schedule.next_at) then extract(epoch from schedule.next_at - clock_timestamp())
+           end), 'infinity')::double precision
+      from awa.cron_schedules as schedule
+     where schedule.paused_at is null
+       and schedule.fault is null;
+exception when others then
+    return null;
+end
+$$;

@@ -158,15 +158,17 @@ async fn the_audit_comes_round_and_counts_what_it_finds() {
     assert_eq!(auditor.finds(), 1);
 }
 
-/// An idle leader may send four statements a second, of which its worker takes up to two.
+/// An idle leader may send four statements a second, of which its worker takes up to two. Schedules look at none of their own:
+/// promotion asks for them as well.
 #[tokio::test]
 async fn idle_duties_come_at_most_twice_a_second_together() {
     let database = TestDatabase::new().await;
     let pool = database.pool();
     let config = config();
-    let duties: [&dyn Duty; 6] = [
+    let duties: [&dyn Duty; 7] = [
         &Promoter::new(pool.clone(), config),
         &Rescuer::new(pool.clone(), config),
+        &CallbackKeeper::new(pool.clone(), config),
         &RingKeeper::new(pool.clone(), config),
         &ClaimsKeeper::new(pool.clone(), config),
         &Pruner::new(pool.clone(), config),
