@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod announcing;
 mod attempt;
 mod audit;
 mod backoff;
@@ -27,6 +28,7 @@ mod extremes;
 mod fairness;
 mod fate;
 mod fleet;
+mod future;
 mod guards;
 mod hops;
 mod hostile;

@@ -244,7 +244,13 @@ struct Blocking {}
 // arrives, and the log says who it is.
 #[test]
 fn blocked_threads_delay_neither_cancellation_nor_notifications() {
+    blocked_threads_delay_nothing(1, 2_000, 7_000);
+}
+
+/// Meanwhile so many transactions send notifications: how many each, and of how many bytes.
+fn blocked_threads_delay_nothing(transactions: u32, notifications: i32, bytes: i32) {
     log::record();
+    let before = log::lines(&["a handler blocks its thread", "kind=blocks_its_thread"]).len();
     let observer = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rig = observer.block_on(Rig::with_sessions());
     for threads in [0, 2] {
@@ -285,15 +291,21 @@ fn blocked_threads_delay_neither_cancellation_nor_notifications() {
         });
         observer.block_on(async {
             let ids: Vec<JobId> = (0..jobs).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
-            rig.execute("select pg_notify('awa', repeat('x', 7000) || number) from generate_series(1, 2000) as number")
-                .await;
-            until("all is read", async || {
-                rig.count("select (pg_notification_queue_usage() = 0)::int::bigint").await == 1
-            })
-            .await;
             let pinned = "select count(*) from pg_stat_activity where application_name like 'awa %'
                 and datname = current_database() and (backend_xmin is not null or wait_event = 'ClientWrite')";
-            assert_eq!(rig.count(pinned).await, 0);
+            for _ in 0..transactions {
+                sqlx::query("select pg_notify('awa', repeat('x', $1) || number) from generate_series(1, $2) as number")
+                    .bind(bytes)
+                    .bind(notifications)
+                    .execute(&rig.pool)
+                    .await
+                    .unwrap();
+                until("all is read", async || {
+                    rig.count("select (pg_notification_queue_usage() = 0)::int::bigint").await == 1
+                })
+                .await;
+                assert_eq!(rig.count(pinned).await, 0);
+            }
             for id in &ids {
                 log::logged(&["WARN a handler blocks its thread", &format!("job.id={id} "), "kind=blocks_its_thread"])
                     .await;
@@ -303,7 +315,8 @@ fn blocked_threads_delay_neither_cancellation_nor_notifications() {
         });
         service.join().unwrap();
     }
-    assert_eq!(log::lines(&["a handler blocks its thread", "kind=blocks_its_thread"]).len(), 3, "once each");
+    let lines = log::lines(&["a handler blocks its thread", "kind=blocks_its_thread"]).len();
+    assert_eq!(lines - before, 3, "once each");
     drop(rig);
 }
 
@@ -340,4 +353,11 @@ async fn reason_that_the_lease_is_gone_replaces_a_weaker_one() {
     gate.open();
     drain(&running).await;
     assert_eq!(rig.row(id).await.state, "cancelled");
+}
+
+mod long {
+    #[test]
+    fn blocked_threads_delay_neither_cancellation_nor_a_million_notifications() {
+        super::blocked_threads_delay_nothing(100, 10_000, 200);
+    }
 }

@@ -23,6 +23,7 @@ mod operators;
 mod outliving;
 mod panics;
 mod pausing;
+mod pinned;
 mod poison;
 mod processes;
 mod producers;
