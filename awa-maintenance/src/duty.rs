@@ -30,7 +30,7 @@ pub trait Duty: Send + Sync {
 
     /// Waits until there is a reason to come sooner than the last pass has said. There never is one but for a duty that says so.
     async fn called(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// How far it is, for a duty that walks through everything.

@@ -26,9 +26,16 @@ pub(crate) fn bench(options: &Options) -> Result {
     let url = take(&mut arguments, "--database-url")?;
     let major = take(&mut arguments, "--pg")?.map(|major| major.parse()).transpose()?;
     let profile = take(&mut arguments, "--profile")?.unwrap_or_else(|| "release".to_owned());
-    // What is measured is built alone, with its own features; what is only tried, with those of everything else.
-    let packages: &[&str] = if profile == "dev" { &["--workspace"] } else { &["-p", "awa-benches"] };
-    run(cargo(["build", "--bin", "awa-bench", "--profile", &profile]).args(packages))?;
+    // What is measured is built alone, with its own features; what is only tried, with those of everything else, tests included,
+    // which cargo counts in as soon as an example is among what it builds.
+    let packages: &[&str] =
+        if profile == "dev" { &["--workspace", "--example", "quickstart"] } else { &["-p", "awa-benches"] };
+    let mut build = cargo(["build", "--bin", "awa-bench", "--profile", &profile]);
+    if profile == "dev" {
+        // What other people wrote is as the tests have built it; this here is little, and nothing like itself without any.
+        build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    }
+    run(build.args(packages))?;
     let peers = if options.scenario == "peers" { Some(peers::prepare(&profile)?) } else { None };
     let server = Target::choose(url.as_deref(), Profile::Bench, major)?;
     let mut program = Command::new(built(&target_directory(), &profile).join("awa-bench"));
