@@ -979,6 +979,8 @@ create function awa.run_now_many(job_ids bigint[]) returns TABLE(job_id bigint, 
 
 create function awa.run_schedule(name text) returns TABLE(job_id bigint, outcome text) security definer;
 
+create function awa.schedules_due_in() returns double precision security definer;
+
 create function awa.seconds(p_seconds numeric) returns text immutable;
 
 create function awa.secure_key(p_job awa.jobs_hot, p_state awa.job_state) returns bigint;

@@ -1,3 +1,5 @@
+//! That hearing saves looks and delays nothing, and that neither duty hangs on the other.
+
 use std::{future::Future as _, pin::pin, sync::Arc, task::Poll};
 
 use awa_model::WorkerId;

@@ -247,6 +247,23 @@ fn blocked_threads_delay_neither_cancellation_nor_notifications() {
     blocked_threads_delay_nothing(1, 2_000, 7_000);
 }
 
+/// Sends notifications, transaction after transaction: each time all are taken from the server, and no listener holds it up.
+async fn all_are_taken(rig: &Rig, transactions: u32, notifications: i32, bytes: i32) {
+    let pinned = "select count(*) from pg_stat_activity where application_name like 'awa %'
+        and datname = current_database() and (backend_xmin is not null or wait_event = 'ClientWrite')";
+    for _ in 0..transactions {
+        sqlx::query("select pg_notify('awa', repeat('x', $1) || number) from generate_series(1, $2) as number")
+            .bind(bytes)
+            .bind(notifications)
+            .execute(&rig.pool)
+            .await
+            .unwrap();
+        until("all is read", async || rig.count("select (pg_notification_queue_usage() = 0)::int::bigint").await == 1)
+            .await;
+        assert_eq!(rig.count(pinned).await, 0);
+    }
+}
+
 /// Meanwhile so many transactions send notifications: how many each, and of how many bytes.
 fn blocked_threads_delay_nothing(transactions: u32, notifications: i32, bytes: i32) {
     log::record();
@@ -291,21 +308,7 @@ fn blocked_threads_delay_nothing(transactions: u32, notifications: i32, bytes: i
         });
         observer.block_on(async {
             let ids: Vec<JobId> = (0..jobs).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
-            let pinned = "select count(*) from pg_stat_activity where application_name like 'awa %'
-                and datname = current_database() and (backend_xmin is not null or wait_event = 'ClientWrite')";
-            for _ in 0..transactions {
-                sqlx::query("select pg_notify('awa', repeat('x', $1) || number) from generate_series(1, $2) as number")
-                    .bind(bytes)
-                    .bind(notifications)
-                    .execute(&rig.pool)
-                    .await
-                    .unwrap();
-                until("all is read", async || {
-                    rig.count("select (pg_notification_queue_usage() = 0)::int::bigint").await == 1
-                })
-                .await;
-                assert_eq!(rig.count(pinned).await, 0);
-            }
+            all_are_taken(&rig, transactions, notifications, bytes).await;
             for id in &ids {
                 log::logged(&["WARN a handler blocks its thread", &format!("job.id={id} "), "kind=blocks_its_thread"])
                     .await;
