@@ -16,6 +16,7 @@ use crate::config::ServedQueue;
 /// The slots of every queue served.
 #[derive(Debug)]
 pub(crate) struct Slots {
+    /// By name.
     queues: Vec<Arc<Lane>>,
     freed: Arc<Notify>,
 }
@@ -57,7 +58,9 @@ impl Slots {
                 freed: Arc::clone(&freed),
             })
         };
-        Self { queues: queues.iter().map(lane).collect(), freed }
+        let mut queues: Vec<Arc<Lane>> = queues.iter().map(lane).collect();
+        queues.sort_by(|one, other| one.name.cmp(&other.name));
+        Self { queues, freed }
     }
 
     /// What a claim may ask for now: the free slots of each queue, none with zero, together at most `limit`.
@@ -79,7 +82,7 @@ impl Slots {
 
     /// Takes a slot for a job that was claimed against [`Self::demand`].
     pub(crate) fn take(&self, queue: &QueueName) -> Option<Slot> {
-        let lane = self.queues.iter().find(|lane| lane.name == *queue)?;
+        let lane = &self.queues[self.queues.binary_search_by(|lane| lane.name.cmp(queue)).ok()?];
         let taken = lane.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(1));
         taken.ok().map(|_| Slot(Arc::clone(lane)))
     }

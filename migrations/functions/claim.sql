@@ -7,6 +7,8 @@
 --   p_found_queues (place in p_queues, from 1), p_found_priorities, p_found_segments, p_found_seqs
 --              rows that a look found behind the cursor: claimed by seq before anything else of their lane
 --   p_locks    whether to lock rows before they are changed
+--   p_yields   queues, a flag each, that are passed by while another claim has their gate: nearly empty ones, whose few rows
+--              are better left to one process than fought for by all
 -- Inside a queue priority is strict, then found rows, then older segments first, then seq. Queues that are paused are
 -- passed by. Rows that somebody has locked are passed by: a look finds them should they stay available.
 -- A lock of its own is a fourth of what a claim logs. Without p_locks a claim that gets the gate of its queue takes rows whose
@@ -38,48 +40,52 @@ declare
                  where job.state = 'available'
                    and job.ctid = any (array(
                        select chosen.tuple
-                         from unnest(priorities, afters) as lane (priority, after)
+                         from unnest(places, names, wants, gates) as asked (place, queue, want, alone)
                         cross join lateral (
-                              select late.tuple
-                                from unnest(found_priorities, found_seqs) as found (priority, seq)
+                              select picked.tuple
+                                from unnest(priorities) as lane (priority)
                                cross join lateral (
-                                     select waiting.ctid as tuple
-                                       from awa.jobs_hot_@segment as waiting
-                                      where waiting.queue = this_queue
-                                        and waiting.priority = found.priority
-                                        and waiting.seq = found.seq
-                                        and waiting.state = 'available'
-                                        for update skip locked
-                               ) as late
-                               where found.priority = lane.priority
-                              union all
-                              select ahead.tuple
-                                from (select waiting.ctid as tuple
-                                        from awa.jobs_hot_@segment as waiting
-                                       where alone
-                                         and waiting.queue = this_queue
-                                         and waiting.priority = lane.priority
-                                         and waiting.seq > lane.after
-                                         and waiting.state = 'available'
-                                         and waiting.kind = any (p_kinds)
-                                         and waiting.xmax = '0'
-                                       order by waiting.seq
-                                       limit want) as ahead
-                              union all
-                              select ahead.tuple
-                                from (select waiting.ctid as tuple
-                                        from awa.jobs_hot_@segment as waiting
-                                       where not alone
-                                         and waiting.queue = this_queue
-                                         and waiting.priority = lane.priority
-                                         and waiting.seq > lane.after
-                                         and waiting.state = 'available'
-                                         and waiting.kind = any (p_kinds)
-                                       order by waiting.seq
-                                       limit want
-                                         for update skip locked) as ahead
-                        ) as chosen
-                        limit want))
+                                     select late.tuple
+                                       from unnest(found_priorities, found_seqs) as found (priority, seq)
+                                      cross join lateral (
+                                            select waiting.ctid as tuple
+                                              from awa.jobs_hot_@segment as waiting
+                                             where waiting.queue = asked.queue
+                                               and waiting.priority = found.priority
+                                               and waiting.seq = found.seq
+                                               and waiting.state = 'available'
+                                               for update skip locked
+                                      ) as late
+                                      where found.priority = lane.priority
+                                     union all
+                                     select ahead.tuple
+                                       from (select waiting.ctid as tuple
+                                               from awa.jobs_hot_@segment as waiting
+                                              where asked.alone
+                                                and waiting.queue = asked.queue
+                                                and waiting.priority = lane.priority
+                                                and waiting.seq > p_afters[4 * asked.place - 4 + lane.priority]
+                                                and waiting.state = 'available'
+                                                and waiting.kind = any (p_kinds)
+                                                and waiting.xmax = '0'
+                                              order by waiting.seq
+                                              limit asked.want) as ahead
+                                     union all
+                                     select ahead.tuple
+                                       from (select waiting.ctid as tuple
+                                               from awa.jobs_hot_@segment as waiting
+                                              where not asked.alone
+                                                and waiting.queue = asked.queue
+                                                and waiting.priority = lane.priority
+                                                and waiting.seq > p_afters[4 * asked.place - 4 + lane.priority]
+                                                and waiting.state = 'available'
+                                                and waiting.kind = any (p_kinds)
+                                              order by waiting.seq
+                                              limit asked.want
+                                                for update skip locked) as ahead
+                               ) as picked
+                               limit asked.want
+                        ) as chosen))
                 returning job.*, job.ctid as tuple
             ),
             listed as (
@@ -112,7 +118,8 @@ create or replace function awa.claim(
     p_found_priorities smallint[],
     p_found_segments smallint[],
     p_found_seqs bigint[],
-    p_locks boolean
+    p_locks boolean,
+    p_yields boolean[]
 )
     returns table (
         id bigint,
@@ -152,54 +159,88 @@ declare
     ring             awa.ring;
     part             smallint;
     newest           integer;
-    step             record;
-    alone            boolean;
+    closed           integer := 0;
     -- A gate is a lock of its own, of which a server has few.
     gates_max        constant integer := 64;
-    this_queue       text;
-    want             integer;
+    served           record;
+    alone            boolean;
+    step             record;
     got              integer;
+    -- Of the queues that one statement serves: places in p_queues, names, how many jobs each, whether its gate is held.
+    places           integer[] := '{}';
+    names            text[] := '{}';
+    wants            integer[] := '{}';
+    gates            boolean[] := '{}';
+    -- Of the queues that have more than the current segment to visit.
+    apart            integer[] := '{}';
+    apart_gates      boolean[] := '{}';
+    place            integer;
     priorities       smallint[];
-    afters           bigint[];
-    found_priorities smallint[];
-    found_seqs       bigint[];
+    found_priorities smallint[] := '{}';
+    found_seqs       bigint[] := '{}';
 begin
     select live.* into ring from awa.ring as live;
     part := ring.claims_part;
     newest := (ring.current % 8)::integer;
-    for i in 1..cardinality(p_queues) loop
-        this_queue := p_queues[i];
-        want := p_wants[i];
-        continue when want <= 0
-            or exists (select from awa.queues as setting where setting.name = this_queue and setting.paused);
-        alone := not p_locks and cardinality(p_queues) <= gates_max
-            and pg_try_advisory_xact_lock(1096237386, hashtext(this_queue));
-        if alone then
-            perform set_config('lock_timeout', '20ms', true);
+    for generation in ring.oldest..ring.current - 1 loop
+        closed := closed | (1 << (generation % 8)::integer);
+    end loop;
+    for served in
+        select given.place::integer as place, given.queue, given.want, given.yields,
+               case when cardinality(p_queues) <= gates_max and (given.yields or not p_locks) then
+                   pg_try_advisory_xact_lock(1096237386, hashtext(given.queue))
+               end as gate
+          from unnest(p_queues, p_wants, p_yields) with ordinality as given (queue, want, yields, place)
+         where given.want > 0
+           and not exists (select from awa.queues as setting where setting.name = given.queue and setting.paused)
+    loop
+        continue when served.yields and not served.gate;
+        alone := not p_locks and served.gate is true;
+        if closed & ~(p_skips[4 * served.place - 3] & p_skips[4 * served.place - 2]
+                      & p_skips[4 * served.place - 1] & p_skips[4 * served.place]) = 0
+            and not served.place = any (p_found_queues) then
+            places := places || served.place;
+            names := names || served.queue;
+            wants := wants || served.want;
+            gates := gates || alone;
+        else
+            apart := apart || served.place;
+            apart_gates := apart_gates || alone;
         end if;
+    end loop;
+    if true = any (gates) or true = any (apart_gates) then
+        perform set_config('lock_timeout', '20ms', true);
+    end if;
+    if cardinality(places) > 0 then
+        priorities := '{1, 2, 3, 4}';
+        case newest@branches
+        end case;
+    end if;
+    for i in 1..cardinality(apart) loop
+        place := apart[i];
+        places := array[place];
+        names := array[p_queues[place]];
+        wants := array[p_wants[place]];
+        gates := array[apart_gates[i]];
         for step in
-            select * from awa.claim_steps(ring.oldest, ring.current, p_skips[4 * i - 3 : 4 * i],
-                                          i, p_found_queues, p_found_priorities, p_found_segments)
+            select * from awa.claim_steps(ring.oldest, ring.current, p_skips[4 * place - 3 : 4 * place],
+                                          place, p_found_queues, p_found_priorities, p_found_segments)
         loop
             priorities := step.priorities;
-            afters := p_afters[4 * i - 4 + priorities[1] : 4 * i - 4 + priorities[cardinality(priorities)]];
             if cardinality(p_found_seqs) > 0 then
                 select coalesce(array_agg(found.priority), '{}'), coalesce(array_agg(found.seq), '{}')
                   into found_priorities, found_seqs
                   from unnest(p_found_queues, p_found_priorities, p_found_segments, p_found_seqs)
                        as found (queue, priority, segment, seq)
-                 where found.queue = i
+                 where found.queue = place
                    and found.segment = step.place
                    and found.priority = any (priorities);
-            else
-                found_priorities := '{}';
-                found_seqs := '{}';
             end if;
             case step.place@branches
             end case;
             get diagnostics got = row_count;
-            want := want - got;
-            exit when want <= 0;
+            wants[1] := wants[1] - got;
+            exit when wants[1] <= 0;
         end loop;
     end loop;
 end

@@ -1,5 +1,6 @@
 -- Claim jobs for one process, all its queues in one call: see migrations/functions/claim.sql for the rules.
--- $1 worker, $2 kinds, $3 queues, $4 free capacity of each, $5 cursors, $6 skip masks, $7..$10 found rows, $11 whether to lock first.
+-- $1 worker, $2 kinds, $3 queues, $4 free capacity of each, $5 cursors, $6 skip masks, $7..$10 found rows, $11 whether to lock first,
+-- $12 which queues to pass by while another process claims from them.
 -- What a producer may write and Rust cannot hold, as -infinity or the number 1e999, must not fail the whole batch: times
 -- are clamped, documents come as texts, each to be read by itself, and tags are counted from 1, in one dimension.
 -- Index: dispatch of each segment. Locks the claimed rows in dispatch order, skips locked ones.
@@ -24,4 +25,4 @@ select id as "id!",
        attempted_at as "attempted_at!",
        deadline_at,
        timeout_seconds
-  from awa.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+  from awa.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)

@@ -28,6 +28,8 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// A claim after a short answer starts at the exact cursor, at most this often and this often times its own duration.
 const EARLY_INTERVAL: Duration = Duration::from_millis(10);
 const EARLY_SHARE: u32 = 4;
+/// How long a process leaves a nearly empty queue to others before it insists on a claim of its own.
+const YIELDS_FOR: Duration = Duration::from_millis(100);
 /// How long claims lock rows first after one without was in somebody's way.
 const LOCKS_FOR: Duration = Duration::from_secs(1);
 
@@ -48,7 +50,10 @@ struct State {
     /// The last number that the sequence was seen at.
     seen_seq: i64,
     last_asked: Option<Instant>,
-    last_claim_short: bool,
+    /// Queues whose last answer was short.
+    short: Vec<bool>,
+    /// Since when claims that yield have brought nothing from a queue.
+    yielding_since: Vec<Option<Instant>>,
     next_early: Option<Instant>,
     /// Somebody locked rows while a claim took them without a lock: until then claims lock first.
     locks_until: Option<Instant>,
@@ -117,8 +122,8 @@ impl Cursors {
     /// stale, like those of a crashed process.
     pub async fn claim(&self, pool: &PgPool, wants: &[(QueueName, usize)]) -> Result<Vec<Claimed>, Error> {
         let request = self.request(wants, Instant::now());
-        // What such a claim passes by, the next one after a short answer finds.
-        let locks = request.early || self.lock().locks_until.is_some_and(|until| Instant::now() < until);
+        // What a claim without locks passes by, the next one after a short answer finds.
+        let locks = request.is_early() || self.lock().locks_until.is_some_and(|until| Instant::now() < until);
         match self.claim_by(pool, &request, locks).await {
             Err(error) if !locks && error.is_lock_timeout() => {
                 self.lock().locks_until = Some(Instant::now() + LOCKS_FOR);
@@ -130,7 +135,10 @@ impl Cursors {
 
     /// The same on a connection that may be in a transaction, which decides whether the claim takes effect.
     pub async fn claim_in(&self, db: &mut PgConnection, wants: &[(QueueName, usize)]) -> Result<Vec<Claimed>, Error> {
-        self.claim_by(db, &self.request(wants, Instant::now()), true).await
+        let mut request = self.request(wants, Instant::now());
+        // The gate would be kept until the transaction ends.
+        request.yields.fill(false);
+        self.claim_by(db, &request, true).await
     }
 
     async fn claim_by(&self, db: impl PgExecutor<'_>, request: &Request, locks: bool) -> Result<Vec<Claimed>, Error> {
@@ -152,6 +160,7 @@ impl Cursors {
             &request.found_segments,
             &request.found_seqs,
             locks,
+            &request.yields,
         )
         .fetch_all(db)
         .await?;
@@ -230,15 +239,17 @@ impl Cursors {
 
     fn request(&self, wants: &[(QueueName, usize)], now: Instant) -> Request {
         let state = self.lock();
-        let early = state.last_claim_short && state.next_early.is_none_or(|next| now >= next);
-        let mut request = Request { early, starts: state.lanes.starts(early), ..Request::default() };
-        request.wants = self
-            .queues
-            .iter()
-            .map(|queue| wants.iter().filter(|(name, _)| name.as_str() == queue).map(|(_, want)| *want).sum::<usize>())
-            .map(|want| i32::try_from(want).unwrap_or(i32::MAX))
-            .collect();
-        request.skips = state.lanes.lanes.iter().map(|lane| if early { 0 } else { lane.skips }).collect();
+        let due = state.next_early.is_none_or(|next| now >= next);
+        let early: Vec<bool> = state.short.iter().map(|short| due && *short).collect();
+        let (starts, skips) = state.lanes.starts(&early);
+        let yields = (0..self.queues.len()).map(|queue| state.yields(queue, now)).collect();
+        let wants_none = vec![0; self.queues.len()];
+        let mut request = Request { early, starts, skips, yields, wants: wants_none, ..Request::default() };
+        for (name, want) in wants {
+            if let Ok(queue) = self.queues.binary_search_by(|queue| queue.as_str().cmp(name.as_str())) {
+                request.wants[queue] = request.wants[queue].saturating_add(i32::try_from(*want).unwrap_or(i32::MAX));
+            }
+        }
         for (lane, seq, segment) in state.lanes.found() {
             let place = i32::try_from(lane / PRIORITIES + 1).unwrap_or(i32::MAX);
             let want = request.wants[lane / PRIORITIES];
@@ -262,20 +273,24 @@ impl Cursors {
                 continue;
             };
             let priority = row.priority as usize;
-            state.lanes.claimed(queue * PRIORITIES + priority - 1, row.seq);
+            state.lanes.claimed(queue * PRIORITIES + priority - 1, row.seq, row.segment);
             got[queue].0 += 1;
             got[queue].1 = got[queue].1.max(Some(priority));
         }
-        let mut short = false;
         for (queue, (count, last_priority)) in got.into_iter().enumerate() {
             let want = request.wants[queue];
             if want > 0 {
-                state.lanes.answered(queue, count < want, last_priority);
-                short |= count < want;
+                if count == 0 && request.yields[queue] {
+                    // Empty, or passed by: nothing is known.
+                    state.yielding_since[queue].get_or_insert(started);
+                } else {
+                    state.yielding_since[queue] = None;
+                    state.lanes.answered(queue, count < want, last_priority);
+                }
+                state.short[queue] = count < want;
             }
         }
-        state.last_claim_short = short;
-        if request.early {
+        if request.is_early() {
             let now = Instant::now();
             state.next_early = Some(now + EARLY_INTERVAL.max((now - started) * EARLY_SHARE));
         }
@@ -380,7 +395,9 @@ impl Cursors {
         )
         .fetch_all(pool)
         .await?;
-        let mut answers = vec![Looked::default(); asks.len()];
+        // A lane that is not answered holds nothing.
+        let mut answers: Vec<Looked> =
+            asks.iter().map(|ask| Looked { reached: ask.high, ..Looked::default() }).collect();
         for row in rows {
             let place = usize::try_from(row.lane - 1).unwrap_or(usize::MAX);
             if let Some(answer) = answers.get_mut(place) {
@@ -457,11 +474,21 @@ impl State {
             incarnation: None,
             seen_seq: lowest,
             last_asked: None,
-            last_claim_short: false,
+            short: vec![false; marks.len() / PRIORITIES],
+            yielding_since: vec![None; marks.len() / PRIORITIES],
             next_early: None,
             locks_until: None,
             persisted: marks.to_vec(),
         }
+    }
+
+    /// Whether to leave a queue to another process that claims from it: not if there are found rows to be claimed, and not for
+    /// long, since that process may hang.
+    fn yields(&self, queue: usize, now: Instant) -> bool {
+        let lanes = &self.lanes.lanes[queue * PRIORITIES..(queue + 1) * PRIORITIES];
+        self.short[queue]
+            && lanes.iter().all(|lane| lane.found.is_empty())
+            && self.yielding_since[queue].is_none_or(|since| now.saturating_duration_since(since) < YIELDS_FOR)
     }
 
     fn saw(&mut self, seq: i64) -> bool {
@@ -478,7 +505,10 @@ pub(crate) async fn idle_writers(pool: &PgPool, xids: &[i64]) -> Result<HashSet<
 /// The parameters of one claim.
 #[derive(Default)]
 struct Request {
-    early: bool,
+    /// Queues whose last answer was short: they are left to another process that claims from them at the moment.
+    yields: Vec<bool>,
+    /// The same ones, now and then: their lanes start at the exact cursors.
+    early: Vec<bool>,
     wants: Vec<i32>,
     starts: Vec<i64>,
     skips: Vec<i16>,
@@ -489,6 +519,10 @@ struct Request {
 }
 
 impl Request {
+    fn is_early(&self) -> bool {
+        self.early.iter().zip(&self.wants).any(|(early, want)| *early && *want > 0)
+    }
+
     fn wanted(&self) -> i64 {
         self.wants.iter().map(|want| i64::from(*want)).sum()
     }

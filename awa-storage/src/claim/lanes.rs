@@ -92,25 +92,36 @@ impl Lanes {
         self.current = current;
     }
 
-    /// Where a claim starts in each lane. `early` starts at T instead of O, for rows that were overtaken.
-    pub(crate) fn starts(&self, early: bool) -> Vec<i64> {
-        self.lanes
-            .iter()
-            .map(|lane| {
-                if early && lane.optimistic - lane.exact <= EARLY_STRETCH_MAX {
-                    lane.optimistic.min(lane.exact)
-                } else {
-                    lane.optimistic
-                }
-            })
-            .collect()
+    /// Where a claim starts in each lane, and which closed segments it leaves out. Lanes of a queue that is `early`, a flag each,
+    /// start at T instead of O, for rows that were overtaken: any segment may hold some.
+    pub(crate) fn starts(&self, early: &[bool]) -> (Vec<i64>, Vec<i16>) {
+        let start = |(place, lane): (usize, &Lane)| {
+            if !early[place / PRIORITIES] {
+                (lane.optimistic, lane.skips)
+            } else if lane.optimistic - lane.exact <= EARLY_STRETCH_MAX {
+                (lane.optimistic.min(lane.exact), 0)
+            } else {
+                (lane.optimistic, 0)
+            }
+        };
+        self.lanes.iter().enumerate().map(start).unzip()
     }
 
-    /// A row was claimed from this lane.
-    pub(crate) fn claimed(&mut self, lane: usize, seq: i64) {
-        let lane = &mut self.lanes[lane];
+    /// A row of this segment was claimed from this lane. Older segments come first: a row of the current one says that the
+    /// others hold nothing beyond O.
+    pub(crate) fn claimed(&mut self, place: usize, seq: i64, segment: i16) {
+        let closed = self.closed();
+        let lane = &mut self.lanes[place];
         lane.optimistic = lane.optimistic.max(seq);
         lane.found.remove(&seq);
+        if i64::from(segment) == self.current % SEGMENTS {
+            lane.skips |= closed;
+        }
+    }
+
+    /// The segments of the ring but the current one, one bit each.
+    fn closed(&self) -> i16 {
+        (self.oldest..self.current).fold(0, |bits, generation| bits | segment_bit(generation))
     }
 
     /// A claim for one queue has been answered: learn which closed segments hold nothing beyond O.
@@ -118,7 +129,7 @@ impl Lanes {
     /// `short` says that there was less than was asked for, so every segment was visited to its end. Otherwise only the
     /// priorities before the last one served were.
     pub(crate) fn answered(&mut self, queue: usize, short: bool, last_priority: Option<usize>) {
-        let closed = (self.oldest..self.current).fold(0_i16, |bits, generation| bits | segment_bit(generation));
+        let closed = self.closed();
         let exhausted = if short { PRIORITIES } else { last_priority.map_or(0, |priority| priority - 1) };
         for lane in &mut self.lanes[queue * PRIORITIES..queue * PRIORITIES + exhausted] {
             lane.skips |= closed;
@@ -160,6 +171,7 @@ impl Lanes {
 
     /// Takes in the answer to one ask. Returns whether the lane's cursor moved and has further to go.
     pub(crate) fn looked(&mut self, stretch: Stretch, ask: &Ask, answer: &Looked) -> bool {
+        let closed = self.closed();
         let lane = &mut self.lanes[ask.lane];
         // A later segment may have narrowed the stretch after an earlier one had found rows above it.
         lane.found.extend(answer.found.iter().copied().filter(|(seq, _)| *seq <= answer.reached));
@@ -171,6 +183,10 @@ impl Lanes {
         }
         match stretch {
             Stretch::Main => {
+                if answer.reached >= ask.high && answer.beyond_segments.is_empty() {
+                    // Through: only the current segment takes rows that come from now on.
+                    lane.skips |= closed;
+                }
                 let moved = answer.reached > lane.exact;
                 lane.exact = lane.exact.max(answer.reached);
                 lane.optimistic = lane.optimistic.max(lane.exact);

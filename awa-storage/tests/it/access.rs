@@ -173,7 +173,7 @@ async fn a_bundle_gives_exactly_what_its_rules_say() {
 async fn each_bundle_is_denied_what_it_must_not_do() {
     let database = TestDatabase::new().await;
     const CLAIM: &str = "select awa.claim(gen_random_uuid(), '{k}', '{default}', '{1}', '{0,0,0,0}', '{0,0,0,0}', '{}',
-                                          '{}', '{}', '{}', true)";
+                                          '{}', '{}', '{}', true, '{false}')";
     const ENQUEUE: &str =
         "select awa.enqueue_batch('{k}', '{default}', '{2}', '{\"{}\"}', '{}', '{}', '{25}', '{}', '{}',
                                                     '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')";

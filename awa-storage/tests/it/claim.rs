@@ -204,7 +204,7 @@ async fn a_claim_that_rolls_back_is_claimed_again() {
     let rows = insert(&pool, 0, 4).await;
     let mut writer = open_writer(&database).await;
     let taken: Vec<i64> = sqlx::query_scalar(
-        "select id from awa.claim($1, '{noop}', '{default}', '{2}', '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}', true)",
+        "select id from awa.claim($1, '{noop}', '{default}', '{2}', '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}', true, '{false}')",
     )
     .bind(theirs.get())
     .fetch_all(&mut writer)
@@ -269,7 +269,7 @@ async fn a_new_process_starts_warm(finished: i64) {
                  where relname like 'jobs\\_hot%'";
     let claimed: Vec<i64> = sqlx::query_scalar(
         "select id from awa.claim($1, '{noop}', '{default}', '{9}', array_fill($2::bigint, array[4]), '{0,0,0,0}',
-                                  '{}', '{}', '{}', '{}', false)",
+                                  '{}', '{}', '{}', '{}', false, '{false}')",
     )
     .bind(worker().get())
     .bind(second.safe_horizon())

@@ -98,3 +98,63 @@ async fn a_row_that_is_locked_in_the_middle_of_a_claim_is_passed_by_in_bounded_t
     execute(&mut user, "rollback").await;
     assert_eq!(claimed(&cursors, &pool, 4).await, [rows[2]]);
 }
+
+#[tokio::test]
+async fn a_nearly_empty_queue_is_left_to_the_process_that_claims_from_it() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let cursors = cursors(&pool).await;
+    let rows = insert(&pool, 0, 2).await;
+    assert_eq!(claimed(&cursors, &pool, 3).await, rows, "short: the queue is nearly empty");
+    let later = insert(&pool, 0, 2).await;
+    let mut other = database.connect().await;
+    execute(&mut other, "begin; select pg_advisory_xact_lock(1096237386, hashtext('default'))").await;
+    assert_eq!(claimed(&cursors, &pool, 3).await, Vec::<i64>::new(), "passed by");
+    execute(&mut other, "rollback").await;
+    assert_eq!(claimed(&cursors, &pool, 3).await, later);
+}
+
+#[tokio::test]
+async fn a_process_that_hangs_while_it_claims_does_not_keep_a_queue_from_others() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let cursors = cursors(&pool).await;
+    assert_eq!(claimed(&cursors, &pool, 3).await, Vec::<i64>::new());
+    let rows = insert(&pool, 0, 2).await;
+    let mut other = database.connect().await;
+    execute(&mut other, "begin; select pg_advisory_xact_lock(1096237386, hashtext('default'))").await;
+    let mut got = Vec::new();
+    for _ in 0..10_000 {
+        got = claimed(&cursors, &pool, 3).await;
+        if !got.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(got, rows, "after a while it claims beside the other");
+    execute(&mut other, "rollback").await;
+}
+
+#[tokio::test]
+async fn a_queue_with_rows_in_its_way_is_not_left_to_another() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let cursors = cursors(&pool).await;
+    let mut late = database.connect().await;
+    execute(&mut late, "begin").await;
+    let overtaken = insert(&mut late, 0, 1).await;
+    let rows = insert(&pool, 0, 1).await;
+    assert_eq!(claimed(&cursors, &pool, 3).await, rows);
+    execute(&mut late, "commit").await;
+    let mut other = database.connect().await;
+    execute(&mut other, "begin; select pg_advisory_xact_lock(1096237386, hashtext('default'))").await;
+    let mut found = 0;
+    for _ in 0..100 {
+        found = cursors.tick(&pool).await.expect("a tick").found;
+        if found > 0 {
+            break;
+        }
+    }
+    assert_eq!(found, 1);
+    assert_eq!(claimed(&cursors, &pool, 3).await, overtaken);
+    execute(&mut other, "rollback").await;
+}

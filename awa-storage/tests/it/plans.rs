@@ -41,10 +41,10 @@ async fn counters(connection: &mut PgConnection) -> Reads {
 
 const CLAIM: &str =
     "select count(*) from awa.claim('00000000-0000-0000-0000-000000000001', '{noop}', '{default}', '{50}',
-    '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}', true)";
+    '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}', true, '{false}')";
 /// Its cursor is behind the whole of any backlog here.
 const CLAIM_FROM_CURSOR: &str = "select count(*) from awa.claim('00000000-0000-0000-0000-000000000001', '{noop}',
-    '{default}', '{50}', '{300000,300000,300000,300000}', '{0,0,0,0}', '{1}', '{2}', '{0}', '{7}', false)";
+    '{default}', '{50}', '{300000,300000,300000,300000}', '{0,0,0,0}', '{1}', '{2}', '{0}', '{7}', false, '{false}')";
 const LOOK: &str =
     "select count(*) from awa.look('{default}', '{2}', '{19900}', '{20000}', '{20000}', '{noop}', 20000)";
 const STILL: &str = "select count(*) from awa.still_available('{0,1}', '{default,default}', '{2,2}', '{0,0}', '{7,8}')";
@@ -82,7 +82,8 @@ const HOT: [(&str, i64); 18] = [
     // A batch of 50 is locked, updated and read back; nothing in here depends on how many rows there are beside it.
     (CLAIM, 150),
     (CLAIM_FROM_CURSOR, 10),
-    (LOOK, 100),
+    // The hundred of the stretch, and the first of them once more to see that there are any.
+    (LOOK, 101),
     (STILL, 2),
     (COMPLETE, 200),
     (BEAT, 100),

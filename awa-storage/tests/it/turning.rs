@@ -26,7 +26,7 @@ const WRITES: [(&str, &str, &str); 14] = [
     (
         "claim",
         "select count(*) from awa.claim('00000000-0000-0000-0000-000000000001', '{noop}', '{default}', '{50}',
-                                        '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}', true)",
+                                        '{0,0,0,0}', '{0,0,0,0}', '{}', '{}', '{}', '{}', true, '{false}')",
         "exists (select from awa.jobs where id = 2 and state = 'running')",
     ),
     (

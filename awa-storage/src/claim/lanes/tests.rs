@@ -19,7 +19,7 @@ fn main_ask(lanes: &Lanes, horizon: i64) -> Ask {
 #[test]
 fn an_overtaken_row_is_found_and_stays_until_it_is_seen_taken() {
     let mut lanes = lanes();
-    lanes.claimed(0, 50);
+    lanes.claimed(0, 50, 1);
     let ask = main_ask(&lanes, 60);
     assert_eq!((ask.low, ask.high, ask.optimistic), (0, 60, 50));
     lanes.looked(Stretch::Main, &ask, &answer(60, &[(40, 1)]));
@@ -32,7 +32,7 @@ fn an_overtaken_row_is_found_and_stays_until_it_is_seen_taken() {
 #[test]
 fn a_found_row_above_what_all_segments_reached_is_left_for_the_next_look() {
     let mut lanes = lanes();
-    lanes.claimed(0, 50);
+    lanes.claimed(0, 50, 1);
     let ask = main_ask(&lanes, 60);
     assert!(lanes.looked(Stretch::Main, &ask, &answer(30, &[(20, 0), (40, 1)])));
     assert_eq!(lanes.found(), [(0, 20, 0)]);
@@ -44,7 +44,7 @@ fn the_optimistic_cursor_never_lags_behind_the_exact_one() {
     let mut lanes = lanes();
     let ask = main_ask(&lanes, 60);
     lanes.looked(Stretch::Main, &ask, &answer(60, &[]));
-    assert_eq!(lanes.starts(false)[0], 60);
+    assert_eq!(lanes.starts(&[false]).0[0], 60);
 }
 
 #[test]
@@ -63,6 +63,27 @@ fn a_full_answer_tells_nothing_about_the_lane_it_ended_in() {
     let mut lanes = lanes();
     lanes.answered(0, false, Some(3));
     assert_eq!(lanes.lanes.iter().map(|lane| lane.skips).collect::<Vec<_>>(), [0b011, 0b011, 0, 0]);
+}
+
+#[test]
+fn a_row_of_the_current_segment_says_that_the_closed_ones_of_its_lane_are_through() {
+    let mut lanes = lanes();
+    lanes.claimed(1, 50, 1);
+    assert_eq!(lanes.lanes[1].skips, 0);
+    lanes.claimed(1, 60, 2);
+    assert_eq!(lanes.lanes.iter().map(|lane| lane.skips).collect::<Vec<_>>(), [0, 0b011, 0, 0]);
+}
+
+#[test]
+fn only_a_queue_that_was_short_starts_early_and_leaves_no_segment_out() {
+    let mut lanes = Lanes::starting_at(&[0; 8]);
+    lanes.ring_is(0, 2);
+    for lane in [0, 4] {
+        lanes.claimed(lane, 50, 2);
+    }
+    let (starts, skips) = lanes.starts(&[false, true]);
+    assert_eq!((starts[0], skips[0]), (50, 0b011));
+    assert_eq!((starts[4], skips[4]), (0, 0));
 }
 
 #[test]
@@ -110,10 +131,10 @@ fn a_lane_full_of_found_rows_is_not_looked_at() {
 #[test]
 fn a_claim_after_a_short_answer_starts_at_the_exact_cursor_unless_it_is_far_behind() {
     let mut lanes = lanes();
-    lanes.claimed(0, 50);
-    lanes.claimed(1, 50_000);
-    assert_eq!(lanes.starts(true)[..2], [0, 50_000]);
-    assert_eq!(lanes.starts(false)[..2], [50, 50_000]);
+    lanes.claimed(0, 50, 1);
+    lanes.claimed(1, 50_000, 1);
+    assert_eq!(lanes.starts(&[true]).0[..2], [0, 50_000]);
+    assert_eq!(lanes.starts(&[false]).0[..2], [50, 50_000]);
 }
 
 #[test]
