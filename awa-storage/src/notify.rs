@@ -6,6 +6,11 @@
 //! length of its transaction. To fall asleep without losing a wake-up, in this order: [`try_gates`](Listener::try_gates);
 //! look for work once more; [`wait`](Listener::wait). While a producer is open the gate is not to be had: poll on.
 //!
+//! A worker that is awake but has little to do *dozes*: it polls every few milliseconds and would like to know sooner. For each
+//! queue one of them holds another lock, on the same connection, and hears what is announced to it alone
+//! ([`doze`](Listener::doze), [`stirred`](Listener::stirred)). Nothing depends on that, so producers announce as much of it as
+//! costs nobody a wait: one transaction at a time.
+//!
 //! The same connection hears on a channel of the worker's own that a running attempt was taken from it ([`told`](Listener::told)),
 //! which it would otherwise learn from its next heartbeat.
 //!
@@ -20,7 +25,13 @@
 mod task;
 mod tidings;
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use awa_model::{QueueName, WorkerId};
 use sqlx::postgres::PgConnectOptions;
@@ -30,7 +41,7 @@ use self::task::{Command, Drain, Unconnected};
 pub use self::tidings::{Tidings, Told};
 use crate::Error;
 
-/// Commands that may wait for the task; its user sends one at a time.
+/// Commands that may wait for the task. Those that want an answer come one at a time, the others as far as there is room.
 const COMMANDS_MAX: usize = 4;
 
 /// A connection that listens for wake-ups, and holds the gates of the queues that its process would sleep on.
@@ -48,6 +59,10 @@ pub struct Listener {
 struct Heard {
     /// Work was announced, or may have been.
     work: Notify,
+    /// Work was announced to the one that dozes, which is this one.
+    stirred: Notify,
+    /// How many doze locks are held.
+    dozing: AtomicUsize,
     told: tidings::Letterbox,
 }
 
@@ -99,6 +114,33 @@ impl Listener {
     /// Cancel safe.
     pub async fn wait(&self) {
         self.heard.work.notified().await;
+    }
+
+    /// Begins to doze: gives back all gates, and takes the doze locks of these queues as far as nobody else has them. Those held
+    /// already stay so. Does not wait for the server; `false` if this could not be passed on, because much else was asked before.
+    ///
+    /// [`try_gates`](Self::try_gates) ends it, as [`stir`](Self::stir) does.
+    pub fn doze(&self, queues: &[QueueName]) -> bool {
+        self.commands.try_send(Command::Doze { queues: names(queues) }).is_ok()
+    }
+
+    /// Gives back all gates and doze locks, in the manner of [`doze`](Self::doze): nothing needs to be announced.
+    pub fn stir(&self) -> bool {
+        self.commands.try_send(Command::Stir).is_ok()
+    }
+
+    /// How many doze locks this connection held when it last changed that: fewer than it asked for queues while another
+    /// worker has them.
+    pub fn dozing(&self) -> usize {
+        self.heard.dozing.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when work was announced in a queue whose doze lock is held here. One announcement is kept, and not all are
+    /// sent: poll meanwhile.
+    ///
+    /// Cancel safe.
+    pub async fn stirred(&self) {
+        self.heard.stirred.notified().await;
     }
 
     /// Resolves when attempts were taken from this worker, or when it may have missed that. Without a connection this waits

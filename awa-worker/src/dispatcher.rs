@@ -56,6 +56,7 @@ impl Dispatcher {
         let wants = self.engine.slots.demand(self.engine.config.claim_batch_max, self.turn);
         self.turn = self.turn.wrapping_add(1);
         if wants.is_empty() {
+            self.sleeper.full();
             select! {
                 () = self.engine.slots.freed() => {}
                 () = self.engine.draining.cancelled() => {}
@@ -72,8 +73,8 @@ impl Dispatcher {
                 if got > 0 {
                     self.engine.flow.look();
                     self.engine.launch(claimed);
-                    self.sleeper.rise().await;
                 }
+                self.sleeper.claimed(got);
                 self.rest(got, asked, started.elapsed()).await;
             }
             Err(error) => {
@@ -106,10 +107,11 @@ impl Dispatcher {
         }
     }
 
-    /// Waits, unless the looker finds something or the worker drains.
+    /// Waits, unless a job is announced, the looker finds something or the worker drains.
     async fn pause(&self, length: Duration) {
         select! {
             () = tokio::time::sleep(length) => {}
+            () = self.sleeper.stirred() => {}
             () = self.engine.flow.told_to_claim() => {}
             () = self.engine.draining.cancelled() => {}
         }

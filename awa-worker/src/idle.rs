@@ -7,12 +7,13 @@
 //! middle of its transaction: short polls go on until it is.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use awa_model::QueueName;
 use awa_storage::notify::Listener;
 use tokio::select;
 
+use crate::doze::{Dozer, Step};
 use crate::engine::Engine;
 use crate::flow::Pace;
 use crate::jitter;
@@ -36,33 +37,85 @@ pub(crate) struct Sleeper {
     listener: Option<Arc<Listener>>,
     /// Whether gates may be held.
     asked: bool,
+    /// Whether the last sleep ended because there may be work, or a claim has found some since.
+    up: bool,
+    dozer: Dozer,
 }
 
 impl Sleeper {
     pub(crate) fn new(queues: Vec<QueueName>, listener: Option<Arc<Listener>>) -> Self {
-        Self { queues, listener, asked: false }
+        Self { queues, listener, asked: false, up: true, dozer: Dozer::new(Instant::now()) }
     }
 
     /// Sleeps until there may be work, or the worker drains. Returns whether something was inserted or announced.
     pub(crate) async fn sleep(&mut self, engine: &Engine) -> bool {
         let mut night = Night { engine, polls: 0, ungated: 0, gated: false };
-        night.pass(self).await
+        self.up = night.pass(self).await;
+        self.up
     }
 
-    /// Gives the gates back, if they are held: the worker is busy, and producers need not send anything.
+    /// A claim has answered with so many jobs. A worker that is up gives the gates back, and dozes if jobs are rare.
     ///
-    /// Called after the claim that found work, not before it, to lose no time. Until then a wake-up too many may come.
+    /// Called after the claim, not before it, and without waiting for the connection, to lose no time. Until then a wake-up too
+    /// many may come.
+    pub(crate) fn claimed(&mut self, got: usize) {
+        let Some(listener) = &self.listener else { return };
+        let (now, held) = (Instant::now(), listener.dozing());
+        self.dozer.claimed(now, got);
+        self.up |= got > 0;
+        if !self.up {
+            return;
+        }
+        match self.dozer.step(now, held, self.queues.len()) {
+            Some(Step::Doze) => {
+                if listener.doze(&self.queues) {
+                    self.asked = false;
+                    self.dozer.dozes(now, held);
+                }
+            }
+            Some(Step::Stir) => self.stir(),
+            None if self.asked => self.stir(),
+            None => {}
+        }
+    }
+
+    /// No slot is free: what is announced is for others.
+    pub(crate) fn full(&mut self) {
+        if self.asked || self.dozer.may_doze() {
+            self.stir();
+        }
+    }
+
+    fn stir(&mut self) {
+        if self.listener.as_ref().is_none_or(|listener| listener.stir()) {
+            self.asked = false;
+            self.dozer.stirs(Instant::now());
+        }
+    }
+
+    /// Resolves when something was announced to this worker while it dozes.
+    pub(crate) async fn stirred(&self) {
+        match &self.listener {
+            Some(listener) => listener.stirred().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Gives everything back and waits until that is done: producers need not send this worker anything any more.
     pub(crate) async fn rise(&mut self) {
-        if std::mem::take(&mut self.asked)
+        if (self.asked || self.dozer.may_doze())
             && let Some(listener) = &self.listener
             && let Err(error) = listener.release_gates(&self.queues).await
         {
             tracing::debug!(%error, "the gates are gone with their connection");
         }
+        // After an answer there is room for this.
+        self.full();
     }
 
     async fn try_gates(&mut self) -> bool {
         self.asked = true;
+        self.dozer.sleeps();
         let Some(listener) = &self.listener else { return true };
         match listener.try_gates(&self.queues).await {
             Ok(all) => all,

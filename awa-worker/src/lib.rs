@@ -27,6 +27,7 @@ mod client;
 mod config;
 mod context;
 mod dispatcher;
+mod doze;
 mod engine;
 mod enqueue;
 mod error;

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     future::Future,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -24,6 +24,9 @@ use crate::{Error, session};
 /// The channel of all. Its payloads are hashes of queue names, so that their length does not matter.
 const CHANNEL: &str = "awa";
 
+/// What `awa.wake` appends to the gate if it means the one that dozes. Older versions do not understand it and pass it by.
+const FOR_DOZERS: &str = " doze";
+
 /// Longest time that a statement, a connection or a farewell may take before the connection counts as broken.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -41,6 +44,8 @@ const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(10);
 pub(super) enum Command {
     TryGates { queues: Vec<String>, reply: oneshot::Sender<Result<bool, Error>> },
     ReleaseGates { queues: Vec<String>, reply: oneshot::Sender<Result<(), Error>> },
+    Doze { queues: Vec<String> },
+    Stir,
     Close,
 }
 
@@ -49,7 +54,7 @@ impl Command {
         match self {
             Self::TryGates { reply, .. } => drop(reply.send(Err(down()))),
             Self::ReleaseGates { reply, .. } => drop(reply.send(Err(down()))),
-            Self::Close => {}
+            Self::Doze { .. } | Self::Stir | Self::Close => {}
         }
     }
 }
@@ -77,6 +82,8 @@ struct Session {
     /// The listener takes its connection from a pool, which is here for nothing else, and closes it.
     pool: PgPool,
     held: HashSet<i32>,
+    /// The gates of the queues whose doze locks it holds.
+    dozing: HashSet<i32>,
 }
 
 impl Session {
@@ -91,7 +98,7 @@ impl Session {
         // A new connection would hold no gates: it is made here, where that is known.
         listener.eager_reconnect(false);
         listener.listen_all([CHANNEL, &own_channel(worker)]).await?;
-        Ok(Self { listener, pool, held: HashSet::new() })
+        Ok(Self { listener, pool, held: HashSet::new(), dozing: HashSet::new() })
     }
 
     async fn close(self) {
@@ -147,6 +154,12 @@ impl Drain {
             }
             return Next::Continue;
         }
+        if let Some(gate) = payload.strip_suffix(FOR_DOZERS) {
+            if gate.parse().is_ok_and(|gate: i32| self.session.dozing.contains(&gate)) {
+                self.heard.stirred.notify_one();
+            }
+            return Next::Continue;
+        }
         let concerns_us = payload.parse().is_ok_and(|gate: i32| self.gates.values().any(|known| *known == gate));
         if concerns_us {
             self.heard.work.notify_one();
@@ -165,11 +178,14 @@ impl Drain {
         match command {
             Command::TryGates { queues, reply } => answer(reply, self.try_gates(queues)).await,
             Command::ReleaseGates { queues, reply } => answer(reply, self.release_gates(&queues)).await,
+            Command::Doze { queues } => timely(self.doze(queues)).await.0,
+            Command::Stir => timely(self.stir()).await.0,
             Command::Close => Next::Close,
         }
     }
 
     async fn try_gates(&mut self, queues: Vec<String>) -> Result<bool, Error> {
+        self.end_doze().await?;
         let wanted: Vec<String> = queues.into_iter().filter(|queue| !self.holds(queue)).collect();
         let mut all = true;
         if wanted.is_empty() {
@@ -195,12 +211,47 @@ impl Drain {
 
     async fn release_gates(&mut self, queues: &[String]) -> Result<(), Error> {
         let gates: HashSet<i32> = queues.iter().filter_map(|queue| self.gates.get(queue).copied()).collect();
-        let held: Vec<i32> = gates.intersection(&self.session.held).copied().collect();
+        self.release(gates.intersection(&self.session.held).copied().collect()).await
+    }
+
+    async fn release(&mut self, held: Vec<i32>) -> Result<(), Error> {
         if held.is_empty() {
             return Ok(());
         }
         sqlx::query_file!("queries/notify/release_gates.sql", &held).fetch_all(&mut self.session.listener).await?;
         self.session.held.retain(|gate| !held.contains(gate));
+        Ok(())
+    }
+
+    async fn doze(&mut self, queues: Vec<String>) -> Result<(), Error> {
+        self.release(self.session.held.iter().copied().collect()).await?;
+        let dozes = |queue: &String| self.gates.get(queue).is_some_and(|gate| self.session.dozing.contains(gate));
+        let wanted: Vec<String> = queues.into_iter().filter(|queue| !dozes(queue)).collect();
+        if !wanted.is_empty() {
+            let tried =
+                sqlx::query_file!("queries/notify/try_doze.sql", &wanted).fetch_all(&mut self.session.listener).await?;
+            for gate in tried {
+                if gate.held {
+                    self.session.dozing.insert(gate.id);
+                }
+                self.gates.insert(gate.queue, gate.id);
+            }
+        }
+        self.heard.dozing.store(self.session.dozing.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn stir(&mut self) -> Result<(), Error> {
+        self.release(self.session.held.iter().copied().collect()).await?;
+        self.end_doze().await
+    }
+
+    async fn end_doze(&mut self) -> Result<(), Error> {
+        let held: Vec<i32> = self.session.dozing.drain().collect();
+        self.heard.dozing.store(0, Ordering::Relaxed);
+        if !held.is_empty() {
+            sqlx::query_file!("queries/notify/end_doze.sql", &held).fetch_all(&mut self.session.listener).await?;
+        }
         Ok(())
     }
 
@@ -210,6 +261,7 @@ impl Drain {
         tracing::warn!("the connection that listens is lost: polling goes on until there is a new one");
         // The gates go with the old connection as soon as the server notices; nothing may hold it open here.
         tokio::spawn(session.close());
+        heard.dozing.store(0, Ordering::Relaxed);
         // Wake whoever sleeps, now: while there is no connection, nothing is announced.
         heard.work.notify_one();
         Unconnected { options, worker, heard, gates }.connected(inbox).await
@@ -260,10 +312,16 @@ impl Unconnected {
     }
 }
 
-/// Sends the outcome to whoever asked. Any error, lateness included, condemns the connection: its state is not known.
-async fn answer<T>(reply: oneshot::Sender<Result<T, Error>>, work: impl Future<Output = Result<T, Error>>) -> Next {
+/// Any error, lateness included, condemns the connection: its state is not known.
+async fn timely<T>(work: impl Future<Output = Result<T, Error>>) -> (Next, Result<T, Error>) {
     let outcome = timeout(ANSWER_TIMEOUT, work).await.unwrap_or_else(|_| Err(down()));
     let next = if outcome.is_ok() { Next::Continue } else { Next::Reconnect };
+    (next, outcome)
+}
+
+/// Sends the outcome to whoever asked.
+async fn answer<T>(reply: oneshot::Sender<Result<T, Error>>, work: impl Future<Output = Result<T, Error>>) -> Next {
+    let (next, outcome) = timely(work).await;
     // Whoever asked may have given up; the gates it got are given back by its next release, or with the connection.
     drop(reply.send(outcome));
     next

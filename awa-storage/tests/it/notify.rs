@@ -211,6 +211,149 @@ async fn closed_listener_leaves_no_gate_behind() {
     soon(async { while count(&database.pool(), gates).await > 0 {} }).await;
 }
 
+/// Doze locks that are held, or tried for, in this database.
+const DOZE_LOCKS: &str = "(select from pg_locks where locktype = 'advisory' and classid = 1096237387
+     and database = (select oid from pg_database where datname = current_database())) as doze";
+
+/// Waits until the listener has done what it was told before.
+async fn done(listener: &Listener) {
+    listener.release_gates(&[]).await.expect("answered");
+}
+
+/// Whether something was announced to this listener's doze, of what was committed before.
+async fn was_stirred(listener: &Listener) -> bool {
+    // Answers come in order on one connection, so notifications have arrived with those to questions about another queue.
+    assert!(listener.doze(&[queue("default"), queue("more")]));
+    done(listener).await;
+    tokio::time::timeout(Duration::ZERO, listener.stirred()).await.is_ok()
+}
+
+#[tokio::test]
+async fn dozer_is_told_of_each_transaction_that_follows_another() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let mut observer = PgListener::connect_with(&pool).await.expect("the server answers");
+    observer.listen("awa").await.expect("the server answers");
+    let listener = listener(&database).await;
+    assert!(listener.doze(&default_queue()));
+    done(&listener).await;
+    assert_eq!(listener.dozing(), 1);
+    for _ in 0..3 {
+        let _ = enqueue(&pool, &job("{}")).await.expect("enqueued");
+        soon(listener.stirred()).await;
+    }
+    let _ = enqueue_many(&pool, &vec![job("{}"); 100]).await.expect("enqueued");
+    soon(listener.stirred()).await;
+    assert_eq!(announced(&mut observer, &pool).await, 4, "one a transaction");
+}
+
+/// NOTIFY takes a lock across the whole cluster at commit.
+#[tokio::test]
+async fn producers_at_once_do_not_all_announce_to_a_dozer() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let mut observer = PgListener::connect_with(&pool).await.expect("the server answers");
+    observer.listen("awa").await.expect("the server answers");
+    let listener = listener(&database).await;
+    assert!(listener.doze(&default_queue()));
+    done(&listener).await;
+    let mut first = database.connect().await;
+    for commits in [true, false] {
+        let mut tx = first.begin().await.expect("the server answers");
+        let _ = enqueue(&mut *tx, &job("{}")).await.expect("enqueued");
+        for _ in 0..5 {
+            let _ = enqueue(&pool, &job("{}")).await.expect("enqueued");
+        }
+        assert_eq!(announced(&mut observer, &pool).await, 0, "the first will");
+        if commits {
+            tx.commit().await.expect("the server answers");
+            soon(listener.stirred()).await;
+        } else {
+            tx.rollback().await.expect("the server answers");
+        }
+        assert_eq!(announced(&mut observer, &pool).await, usize::from(commits));
+        let _ = enqueue(&pool, &job("{}")).await.expect("enqueued");
+        soon(listener.stirred()).await;
+        assert_eq!(announced(&mut observer, &pool).await, 1, "it has ended");
+    }
+}
+
+#[tokio::test]
+async fn producers_keep_nobody_from_dozing_and_leave_no_session_lock() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let listener = listener(&database).await;
+    let mut producer = database.connect().await;
+    let mut tx = producer.begin().await.expect("the server answers");
+    let _ = enqueue(&mut *tx, &job("{}")).await.expect("enqueued");
+    assert_eq!(count(&pool, DOZE_LOCKS).await, 0);
+    assert!(listener.doze(&default_queue()));
+    done(&listener).await;
+    assert_eq!(listener.dozing(), 1, "other than a sleeper");
+    let _ = enqueue(&mut *tx, &job("{}")).await.expect("enqueued");
+    assert_eq!(count(&pool, DOZE_LOCKS).await, 1);
+    tx.commit().await.expect("the server answers");
+    soon(listener.stirred()).await;
+    assert!(listener.stir());
+    done(&listener).await;
+    assert_eq!((listener.dozing(), count(&pool, DOZE_LOCKS).await), (0, 0));
+}
+
+#[tokio::test]
+async fn one_of_several_dozes_and_the_others_are_not_stirred() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let (holder, other) = (listener(&database).await, listener(&database).await);
+    assert!(holder.doze(&default_queue()));
+    done(&holder).await;
+    assert!(other.doze(&[queue("default"), queue("more")]));
+    done(&other).await;
+    assert_eq!((holder.dozing(), other.dozing()), (1, 1), "as far as they are to be had");
+    let _ = enqueue(&pool, &job("{}")).await.expect("enqueued");
+    soon(holder.stirred()).await;
+    assert!(!was_stirred(&other).await);
+    assert!(holder.stir());
+    done(&holder).await;
+    assert!(other.doze(&[queue("default"), queue("more")]));
+    done(&other).await;
+    assert_eq!((holder.dozing(), other.dozing()), (0, 2));
+    let _ = enqueue(&pool, &job("{}")).await.expect("enqueued");
+    soon(other.stirred()).await;
+    drop(other);
+    soon(async { while count(&pool, DOZE_LOCKS).await > 0 {} }).await;
+    assert!(holder.doze(&default_queue()));
+    done(&holder).await;
+    assert_eq!(holder.dozing(), 1, "those of one that has gone are free");
+}
+
+#[tokio::test]
+async fn doze_begins_by_giving_gates_back_and_sleep_by_ending_it() {
+    let database = TestDatabase::new().await;
+    let pool = database.pool();
+    let listener = listener(&database).await;
+    let gates = "(select from pg_locks where locktype = 'advisory' and classid = 1096237385
+                   and database = (select oid from pg_database where datname = current_database())) as gate";
+    for _ in 0..2 {
+        assert!(listener.try_gates(&default_queue()).await.expect("answered"));
+        assert_eq!((count(&pool, gates).await, count(&pool, DOZE_LOCKS).await), (1, 0));
+        assert!(listener.doze(&default_queue()));
+        assert!(listener.doze(&default_queue()), "those held stay so, once");
+        done(&listener).await;
+        assert_eq!((count(&pool, gates).await, count(&pool, DOZE_LOCKS).await), (0, 1));
+    }
+}
+
+#[tokio::test]
+async fn sleeper_of_another_process_is_told_whoever_dozes() {
+    let database = TestDatabase::new().await;
+    let (dozer, sleeper) = (listener(&database).await, listener(&database).await);
+    assert!(dozer.doze(&default_queue()));
+    done(&dozer).await;
+    assert!(sleeper.try_gates(&default_queue()).await.expect("answered"));
+    let _ = enqueue(&database.pool(), &job("{}")).await.expect("enqueued");
+    soon(sleeper.wait()).await;
+}
+
 /// A server that cannot be listened on yet is no reason never to listen.
 #[tokio::test]
 async fn listener_that_finds_no_database_goes_on_until_it_has_one() {
