@@ -2,7 +2,7 @@
 //!
 //! One and many are one statement each, so a job exists if and only if the caller's transaction commits, and a dropped future
 //! leaves nothing half done. Due jobs go into the ring, others wait in `scheduled_jobs`; the clock of the database decides.
-//! A sleeping worker is notified when the transaction commits; while workers are awake nothing is sent.
+//! A sleeping worker is notified when the transaction commits; while workers are awake and busy nothing is sent.
 //!
 //! # What may wait, and what may fail
 //! A unique job waits for an open transaction that has enqueued, or is finishing, a job with the same key; so do not leave

@@ -2,7 +2,8 @@
 //!
 //! A pool of sqlx asks a connection for a sign of life before it takes it back, and waits as long as that takes. One that
 //! has died without a word (a network that swallows packets, a stopped server process) would keep its place for ever, and a
-//! few of them the whole pool. The pools made here wait for a bounded time and then throw the connection away.
+//! few of them the whole pool. The pools made here wait for a bounded time and then throw the connection away. They ask before
+//! they hand a connection out, too, unless it has answered just now: a busy worker would wait for two answers a statement.
 //!
 //! Sessions get settings of their own, so that what an administrator has set for people (a `statement_timeout` of seconds,
 //! an `idle_session_timeout`) ends no statement of a worker, and so that the server ends those that the worker has given up.
@@ -23,6 +24,9 @@ use crate::Error;
 
 /// How long a connection may take for a sign of life, before it is used and before it goes back to its pool.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
+
+/// How long an answer counts. Short against what an outage lasts, long against the pauses of a busy worker.
+const ANSWER_COUNTS_FOR: Duration = Duration::from_millis(100);
 
 /// How much longer than its caller the server goes on with a statement.
 const STATEMENT_ALLOWANCE: Duration = Duration::from_secs(5);
@@ -99,7 +103,9 @@ pub(crate) fn pool_options(shared: bool, statement_max: Duration) -> PgPoolOptio
             })
         })
         .test_before_acquire(false)
-        .before_acquire(|connection, _| Box::pin(answers(connection)))
+        .before_acquire(|connection, known| {
+            Box::pin(async move { Ok(known.idle_for < ANSWER_COUNTS_FOR || answers(connection).await?) })
+        })
         .after_release(|connection, _| Box::pin(answers(connection)))
 }
 

@@ -105,3 +105,108 @@ async fn many_jobs_at_once_wake_every_idle_worker() {
         }
     }
 }
+
+/// The doze lock of a queue, by the connection that listens.
+const DOZES: &str = "select count(*) from pg_locks where locktype = 'advisory' and granted and classid = 1096237387
+    and mode = 'ExclusiveLock'
+    and database = (select oid from pg_database where datname = current_database())";
+
+/// Enqueues jobs one by one until some worker dozes.
+async fn trickle_until_somebody_dozes(rig: &Rig) {
+    until("doze", async || {
+        rig.enqueue(probe("a")).await;
+        rig.count(DOZES).await == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn worker_that_is_given_jobs_one_by_one_dozes_until_it_sleeps() {
+    let rig = Rig::with_sessions().await;
+    let running = client(&rig, HOUR).start().await.unwrap();
+    for _ in 0..2 {
+        until("sleep", async || rig.count(GATES).await == 1).await;
+        assert_eq!(rig.count(DOZES).await, 0);
+        trickle_until_somebody_dozes(&rig).await;
+    }
+    let id = rig.enqueue(probe("last")).await;
+    rig.state(id, "completed").await;
+    drain(&running).await;
+    until("nothing", async || rig.count(DOZES).await + rig.count(GATES).await == 0).await;
+}
+
+#[tokio::test]
+async fn job_that_commits_while_others_announce_nothing_is_found() {
+    let rig = Rig::with_sessions().await;
+    let running = client(&rig, HOUR).start().await.unwrap();
+    for _ in 0..3 {
+        trickle_until_somebody_dozes(&rig).await;
+        // Whoever is open announces for all, and does so late, or never.
+        let mut open = rig.pool.begin().await.unwrap();
+        let _ = awa_worker::enqueue(&mut *open, probe("open")).await.unwrap();
+        for _ in 0..10 {
+            let id = rig.enqueue(probe("a")).await;
+            rig.state(id, "completed").await;
+        }
+        open.rollback().await.unwrap();
+    }
+    drain(&running).await;
+}
+
+/// The session that sleeps, and the one that dozes. Nobody: 0.
+const SLEEPER: &str = "select coalesce(max(pid), 0)::bigint from pg_locks where locktype = 'advisory' and granted
+    and classid = 1096237385 and mode = 'ExclusiveLock'
+    and database = (select oid from pg_database where datname = current_database())";
+const DOZER: &str = "select coalesce(max(pid), 0)::bigint from pg_locks where locktype = 'advisory' and granted
+    and classid = 1096237387 and mode = 'ExclusiveLock'
+    and database = (select oid from pg_database where datname = current_database())";
+
+#[tokio::test]
+async fn worker_without_a_free_slot_leaves_dozing_to_others() {
+    let rig = Rig::with_sessions().await;
+    let (gate, (tell, mut told)) = (Gate::new(), events());
+    let passed = gate.clone();
+    let handler = move |_: Probe| {
+        let (tell, gate) = (tell.clone(), passed.clone());
+        async move {
+            tell.send(()).unwrap();
+            gate.passed().await;
+            Ok::<_, JobError>(Value::Null)
+        }
+    };
+    let narrow = rig.client().poll_interval(HOUR).queue("default", QueueConfig::new().max_workers(1));
+    let full = narrow.register(handler).build().unwrap().start().await.unwrap();
+    until("sleep", async || rig.count(GATES).await == 1).await;
+    let its_session = rig.count(SLEEPER).await;
+    let first = rig.enqueue(probe("first")).await;
+    soon("its only job", told.recv()).await.unwrap();
+    let free = client(&rig, HOUR).start().await.unwrap();
+    trickle_until_somebody_dozes(&rig).await;
+    assert_ne!(rig.count(DOZER).await, its_session);
+    let id = rig.enqueue(probe("a")).await;
+    rig.state(id, "completed").await;
+    gate.open();
+    rig.state(first, "completed").await;
+    drain(&free).await;
+    drain(&full).await;
+}
+
+mod long {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn workers_take_turns_at_dozing() {
+        let rig = Rig::with_sessions().await;
+        let workers = [client(&rig, HOUR).start().await.unwrap(), client(&rig, HOUR).start().await.unwrap()];
+        let mut holders = HashSet::new();
+        while holders.len() < workers.len() {
+            trickle_until_somebody_dozes(&rig).await;
+            holders.extend(Some(rig.count(DOZER).await).filter(|holder| *holder > 0));
+        }
+        for worker in &workers {
+            drain(worker).await;
+        }
+    }
+}
