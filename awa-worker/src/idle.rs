@@ -66,16 +66,14 @@ impl Sleeper {
         if !self.up {
             return;
         }
-        match self.dozer.step(now, held, self.queues.len()) {
-            Some(Step::Doze) => {
-                if listener.doze(&self.queues) {
-                    self.asked = false;
-                    self.dozer.dozes(now, held);
-                }
+        let step = self.dozer.step(now, held, self.queues.len());
+        if step != Some(Step::Doze) {
+            if step == Some(Step::Stir) || self.asked {
+                self.stir();
             }
-            Some(Step::Stir) => self.stir(),
-            None if self.asked => self.stir(),
-            None => {}
+        } else if listener.doze(&self.queues) {
+            self.asked = false;
+            self.dozer.dozes(now, held);
         }
     }
 
