@@ -1,5 +1,7 @@
 //! The cursors of one process, and the statements that move them.
 
+mod request;
+
 use std::{
     collections::HashSet,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,6 +12,7 @@ use awa_model::{Kind, QueueName, WorkerId};
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
+use self::request::Request;
 use super::{
     claimed::{Claimed, ClaimedRow},
     horizon::{Horizon, Observation},
@@ -25,11 +28,6 @@ const LOOKS_MAX: usize = 8;
 const LATE_LOOKS_TIME_MAX: Duration = Duration::from_millis(10);
 /// How often pg_locks is asked which of the set-aside transactions write jobs.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
-/// A claim after a short answer starts at the exact cursor, at most this often and this often times its own duration.
-const EARLY_INTERVAL: Duration = Duration::from_millis(10);
-const EARLY_SHARE: u32 = 4;
-/// How long a process leaves a nearly empty queue to others before it insists on a claim of its own.
-const YIELDS_FOR: Duration = Duration::from_millis(100);
 /// How long claims lock rows first after one without was in somebody's way.
 const LOCKS_FOR: Duration = Duration::from_secs(1);
 
@@ -237,65 +235,6 @@ impl Cursors {
         &self.queues[lane / PRIORITIES]
     }
 
-    fn request(&self, wants: &[(QueueName, usize)], now: Instant) -> Request {
-        let state = self.lock();
-        let due = state.next_early.is_none_or(|next| now >= next);
-        let early: Vec<bool> = state.short.iter().map(|short| due && *short).collect();
-        let (starts, skips) = state.lanes.starts(&early);
-        let yields = (0..self.queues.len()).map(|queue| state.yields(queue, now)).collect();
-        let wants_none = vec![0; self.queues.len()];
-        let mut request = Request { early, starts, skips, yields, wants: wants_none, ..Request::default() };
-        for (name, want) in wants {
-            if let Ok(queue) = self.queues.binary_search_by(|queue| queue.as_str().cmp(name.as_str())) {
-                request.wants[queue] = request.wants[queue].saturating_add(i32::try_from(*want).unwrap_or(i32::MAX));
-            }
-        }
-        for (lane, seq, segment) in state.lanes.found() {
-            let place = i32::try_from(lane / PRIORITIES + 1).unwrap_or(i32::MAX);
-            let want = request.wants[lane / PRIORITIES];
-            let already = request.found_queues.iter().rev().take_while(|queue| **queue == place).count();
-            if i32::try_from(already).is_ok_and(|already| already >= want) {
-                continue;
-            }
-            request.found_queues.push(place);
-            request.found_priorities.push(priority(lane));
-            request.found_segments.push(segment);
-            request.found_seqs.push(seq);
-        }
-        request
-    }
-
-    fn answered(&self, request: &Request, rows: &[ClaimedRow], started: Instant) {
-        let mut state = self.lock();
-        let mut got = vec![(0_i32, None::<usize>); self.queues.len()];
-        for row in rows {
-            let Ok(queue) = self.queues.binary_search_by(|queue| queue.as_str().cmp(row.queue.as_str())) else {
-                continue;
-            };
-            let priority = row.priority as usize;
-            state.lanes.claimed(queue * PRIORITIES + priority - 1, row.seq, row.segment);
-            got[queue].0 += 1;
-            got[queue].1 = got[queue].1.max(Some(priority));
-        }
-        for (queue, (count, last_priority)) in got.into_iter().enumerate() {
-            let want = request.wants[queue];
-            if want > 0 {
-                if count == 0 && request.yields[queue] {
-                    // Empty, or passed by: nothing is known.
-                    state.yielding_since[queue].get_or_insert(started);
-                } else {
-                    state.yielding_since[queue] = None;
-                    state.lanes.answered(queue, count < want, last_priority);
-                }
-                state.short[queue] = count < want;
-            }
-        }
-        if request.is_early() {
-            let now = Instant::now();
-            state.next_early = Some(now + EARLY_INTERVAL.max((now - started) * EARLY_SHARE));
-        }
-    }
-
     async fn observe(&self, pool: &PgPool) -> Result<bool, Error> {
         let last_marked = self.lock().horizon.last_marked();
         let row = sqlx::query_file!("queries/claim/horizon.sql", last_marked).fetch_one(pool).await?;
@@ -482,15 +421,6 @@ impl State {
         }
     }
 
-    /// Whether to leave a queue to another process that claims from it: not if there are found rows to be claimed, and not for
-    /// long, since that process may hang.
-    fn yields(&self, queue: usize, now: Instant) -> bool {
-        let lanes = &self.lanes.lanes[queue * PRIORITIES..(queue + 1) * PRIORITIES];
-        self.short[queue]
-            && lanes.iter().all(|lane| lane.found.is_empty())
-            && self.yielding_since[queue].is_none_or(|since| now.saturating_duration_since(since) < YIELDS_FOR)
-    }
-
     fn saw(&mut self, seq: i64) -> bool {
         std::mem::replace(&mut self.seen_seq, seq) != seq
     }
@@ -500,32 +430,6 @@ impl State {
 pub(crate) async fn idle_writers(pool: &PgPool, xids: &[i64]) -> Result<HashSet<i64>, Error> {
     let rows = sqlx::query_file!("queries/claim/idle_writers.sql", xids).fetch_all(pool).await?;
     Ok(rows.into_iter().map(|row| row.xid).collect())
-}
-
-/// The parameters of one claim.
-#[derive(Default)]
-struct Request {
-    /// Queues whose last answer was short: they are left to another process that claims from them at the moment.
-    yields: Vec<bool>,
-    /// The same ones, now and then: their lanes start at the exact cursors.
-    early: Vec<bool>,
-    wants: Vec<i32>,
-    starts: Vec<i64>,
-    skips: Vec<i16>,
-    found_queues: Vec<i32>,
-    found_priorities: Vec<i16>,
-    found_segments: Vec<i16>,
-    found_seqs: Vec<i64>,
-}
-
-impl Request {
-    fn is_early(&self) -> bool {
-        self.early.iter().zip(&self.wants).any(|(early, want)| *early && *want > 0)
-    }
-
-    fn wanted(&self) -> i64 {
-        self.wants.iter().map(|want| i64::from(*want)).sum()
-    }
 }
 
 fn priority(lane: usize) -> i16 {
