@@ -230,7 +230,7 @@ async fn was_stirred(listener: &Listener) -> bool {
 
 #[tokio::test]
 async fn dozer_is_told_of_each_transaction_that_follows_another() {
-    let database = TestDatabase::new().await;
+    let database = TestDatabase::with_sessions().await;
     let pool = database.pool();
     let mut observer = PgListener::connect_with(&pool).await.expect("the server answers");
     observer.listen("awa").await.expect("the server answers");
@@ -250,7 +250,7 @@ async fn dozer_is_told_of_each_transaction_that_follows_another() {
 /// NOTIFY takes a lock across the whole cluster at commit.
 #[tokio::test]
 async fn producers_at_once_do_not_all_announce_to_a_dozer() {
-    let database = TestDatabase::new().await;
+    let database = TestDatabase::with_sessions().await;
     let pool = database.pool();
     let mut observer = PgListener::connect_with(&pool).await.expect("the server answers");
     observer.listen("awa").await.expect("the server answers");
